@@ -137,6 +137,10 @@ struct OpRow {
   // Instructions of its code for an element, where calls of special functions make them many more
   // than the FLOPs; 0: as many as FLOPs.
   std::uint8_t instructions = 0;
+  // The same where its result has 16 bits, if they are fewer then; 0: as many.
+  std::uint8_t narrow_instructions = 0;
+  // How many of them the special function units take.
+  std::uint8_t special_functions = 0;
   // Whether its code has a path for large arguments, which is seldom taken and several times as
   // long.
   bool slow_path = false;

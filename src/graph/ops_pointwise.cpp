@@ -44,6 +44,15 @@ constexpr OpRow with_instructions(std::uint8_t instructions, OpRow row) {
   return row;
 }
 
+// `narrow`: where the result has 16 bits; `special`: of them, those of the special function units.
+constexpr OpRow with_functions(std::uint8_t instructions, std::uint8_t narrow, std::uint8_t special,
+                               OpRow row) {
+  row.instructions = instructions;
+  row.narrow_instructions = narrow;
+  row.special_functions = special;
+  return row;
+}
+
 constexpr OpRow with_attributes(AttributeSet attributes, OpRow row) {
   row.attributes = attributes;
   return row;
@@ -84,27 +93,31 @@ constexpr std::array kPointwiseOps = {
     pointwise("neg", 1, kPromote, 1, "-x", "-a", [](In x, At) { return -x[0]; }),
     pointwise("abs", 1, kPromote, 1, "|x|", "magnitude(a)",
               [](In x, At) { return std::abs(x[0]); }),
-    with_quick(in_softmax(with_instructions(
-                              5, pointwise("exp", 1, kFloat, 1, "e to the power x", "$exp(a)",
-                                           [](In x, At) { return std::exp(x[0]); })),
-                          SoftmaxPart::kExponential),
-               "quick_exp(a)"),
+    with_quick(
+        in_softmax(with_functions(5, 2, 1,
+                                  pointwise("exp", 1, kFloat, 1, "e to the power x", "$exp(a)",
+                                            [](In x, At) { return std::exp(x[0]); })),
+                   SoftmaxPart::kExponential),
+        "quick_exp(a)"),
     with_quick(with_instructions(8, pointwise("log", 1, kFloat, 1, "natural logarithm", "log(a)",
                                               [](In x, At) { return std::log(x[0]); })),
                "quick_log(a)"),
     with_quick(with_instructions(12, pointwise("log1p", 1, kFloat, 2, "log(1 + x)", "log1p(a)",
                                                [](In x, At) { return std::log1p(x[0]); })),
                "quick_log1p(a)"),
-    with_instructions(9, pointwise("sqrt", 1, kFloat, 1, "square root", "$sqrt(a)",
-                                   [](In x, At) { return std::sqrt(x[0]); })),
+    with_functions(9, 4, 1,
+                   pointwise("sqrt", 1, kFloat, 1, "square root", "$sqrt(a)",
+                             [](In x, At) { return std::sqrt(x[0]); })),
     with_instructions(8, pointwise("rsqrt", 1, kFloat, 1, "1 / sqrt(x)", "rsqrt(a)",
                                    [](In x, At) { return 1 / std::sqrt(x[0]); })),
     with_instructions(8, pointwise("reciprocal", 1, kFloat, 1, "1 / x", "$one / a",
                                    [](In x, At) { return 1 / x[0]; })),
-    with_slow_path(with_instructions(23, pointwise("sin", 1, kFloat, 1, "sine", "$sin(a)",
-                                                   [](In x, At) { return std::sin(x[0]); }))),
-    with_slow_path(with_instructions(23, pointwise("cos", 1, kFloat, 1, "cosine", "$cos(a)",
-                                                   [](In x, At) { return std::cos(x[0]); }))),
+    with_slow_path(with_functions(23, 10, 0,
+                                  pointwise("sin", 1, kFloat, 1, "sine", "$sin(a)",
+                                            [](In x, At) { return std::sin(x[0]); }))),
+    with_slow_path(with_functions(23, 10, 0,
+                                  pointwise("cos", 1, kFloat, 1, "cosine", "$cos(a)",
+                                            [](In x, At) { return std::cos(x[0]); }))),
     with_slow_path(with_instructions(26, pointwise("tan", 1, kFloat, 1, "tangent", "tan(a)",
                                                    [](In x, At) { return std::tan(x[0]); }))),
     with_instructions(20, pointwise("asin", 1, kFloat, 1, "arcsine", "asin(a)",
@@ -151,14 +164,14 @@ constexpr std::array kPointwiseOps = {
         14,
         pointwise("floor_divide", 2, kPromote, 1, "a / b, rounded down", "floored_quotient(a, b)",
                   [](In x, At) { return reference::floored_quotient(x[0], x[1]); }))),
-    with_quick(
-        with_instructions(14, pointwise("tanh", 1, kFloat, 1, "hyperbolic tangent", "$tanh(a)",
+    with_quick(with_functions(14, 1, 1,
+                              pointwise("tanh", 1, kFloat, 1, "hyperbolic tangent", "$tanh(a)",
                                         [](In x, At) { return std::tanh(x[0]); })),
-        "quick_tanh(a)"),
-    with_quick(
-        with_instructions(10, pointwise("sigmoid", 1, kFloat, 3, "1 / (1 + exp(-x))", "$sigmoid(a)",
+               "quick_tanh(a)"),
+    with_quick(with_functions(10, 4, 2,
+                              pointwise("sigmoid", 1, kFloat, 3, "1 / (1 + exp(-x))", "$sigmoid(a)",
                                         [](In x, At) { return reference::sigmoid(x[0]); })),
-        "quick_sigmoid(a)"),
+               "quick_sigmoid(a)"),
     with_quick(in_library(pointwise("relu", 1, kPromote, 1, "max(x, 0)", "a < $zero ? $zero : a",
                                     [](In x, At) { return reference::larger(x[0], 0); }),
                           LibraryStep::kRelu),
@@ -167,6 +180,8 @@ constexpr std::array kPointwiseOps = {
           .op_class = kPointwise,
           .flops = 5,
           .instructions = 26,
+          .narrow_instructions = 10,
+          .special_functions = 1,
           .type_rule = kFloat,
           .attributes = only(kApproximate),
           .summary = "x times the normal distribution at x, exact or by tanh",
@@ -174,10 +189,10 @@ constexpr std::array kPointwiseOps = {
           .quick = "$quick_gelu(a)",
           .library = LibraryStep::kGelu,
           .reference = reference::gelu},
-    with_quick(
-        with_instructions(11, pointwise("silu", 1, kFloat, 4, "x * sigmoid(x)", "a * $sigmoid(a)",
+    with_quick(with_functions(11, 5, 2,
+                              pointwise("silu", 1, kFloat, 4, "x * sigmoid(x)", "a * $sigmoid(a)",
                                         [](In x, At) { return x[0] * reference::sigmoid(x[0]); })),
-        "quick_silu(a)"),
+               "quick_silu(a)"),
     with_instructions(
         26, pointwise("mish", 1, kFloat, 5, "x * tanh(softplus(x))", "mish(a)",
                       [](In x, At) { return x[0] * std::tanh(std::log1p(std::exp(x[0]))); })),

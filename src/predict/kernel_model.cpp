@@ -19,10 +19,10 @@ namespace fusecalc {
 namespace {
 
 // Instructions of our kernels, as counted by their time where arithmetic binds.
-constexpr double kAccess = 2.5;         // per operand and element: address, load or store
-constexpr double kConversion = 1.6;     // times as many for types of two bytes, which are converted
-constexpr double kNarrowFunction = 12;  // at most, where a function has a form for 16 bits ($)
-constexpr double kScattered = 0.62;     // elements per multiprocessor and cycle, without neighbours
+constexpr double kAccess = 2.5;      // per operand and element: address, load or store
+constexpr double kHalves = 1.3;      // times as many for types of two bytes, which are converted,
+constexpr double kBytes = 1.6;       // and of one
+constexpr double kScattered = 0.62;  // elements per multiprocessor and cycle, without neighbours
 
 // Of kernels that were not measured.
 constexpr double kUnknownBytesDoubt = 0.3;
@@ -95,10 +95,16 @@ double KernelModel::instructions_of(const Kernel& kernel, OpId except) const {
     const bool shorter = op.attributes->approximate == GeluKind::kTanh;
     const bool narrow = bytes_of(graph_.tensors[op.outputs[0]].type.dtype, 1) <= 2;
     // Epilogues were measured as what is counted.
-    const bool shortened = except == kNone && narrow && op.row->device.starts_with('$');
-    const double most = shortened ? kNarrowFunction : counted;
+    const bool shortened = except == kNone && narrow && op.row->narrow_instructions > 0;
+    const double most = shortened ? op.row->narrow_instructions : counted;
     sum += std::max(1.0, std::min<double>(most, shorter ? counted / 2.0 : counted));
   }
+  return sum;
+}
+
+double KernelModel::special_functions_of(const Kernel& kernel) const {
+  double sum = 0;
+  for (const OpId id : kernel) sum += graph_.ops[id].row->special_functions;
   return sum;
 }
 
@@ -123,7 +129,8 @@ double KernelModel::access_instructions(const KernelTraffic& traffic, double& sp
           static_cast<double>(tensor.elements),
           static_cast<double>(entry.bytes) / static_cast<double>(bytes_of(tensor.type.dtype, 1)));
       space = std::max(space, touched);
-      const double convert = bytes_of(tensor.type.dtype, 1) < 4 ? kConversion : 1;
+      const std::uint64_t bytes = bytes_of(tensor.type.dtype, 1);
+      const double convert = bytes < 2 ? kBytes : bytes < 4 ? kHalves : 1;
       accesses += kAccess * convert * touched;
     }
   }
@@ -143,7 +150,7 @@ double KernelModel::scattered_elements(const Op& op) const {
   const std::uint64_t columns = axes.back().extent;
   constexpr std::uint64_t kTiled = 16;  // elements
   constexpr double kFew = 0.1;
-  constexpr double kAnywhere = 0.07;  // and once more for each of two bytes
+  constexpr double kAnywhere = 0.0725;  // for each byte, of two to four
   const bool run = rows < kTiled ? axes.back().stride == rows : across + 2 == axes.end();
   if (rows < kTiled || columns < kTiled) return run ? kFew * work : work;
   const std::uint64_t bytes =
@@ -153,7 +160,7 @@ double KernelModel::scattered_elements(const Op& op) const {
   });
   return whole && rows * bytes % 16 == 0 && columns * bytes % 16 == 0
              ? 0
-             : kAnywhere * (1 + static_cast<double>(std::min<std::uint64_t>(bytes, 2))) * work;
+             : kAnywhere * static_cast<double>(std::clamp<std::uint64_t>(bytes, 2, 4)) * work;
 }
 
 KernelWork KernelModel::streaming_work(const Kernel& kernel, const KernelTraffic& traffic) {
@@ -193,9 +200,10 @@ KernelWork KernelModel::streaming_work(const Kernel& kernel, const KernelTraffic
   const double instructions = accesses + space * each;
   constexpr double kLong = 400;  // instructions, from which on registers and caches of code matter
   if (each > kLong) work.time_doubt = 0.2;
-  work.compute_us = std::max(lane_us(device_, instructions),
-                             scattered / (near * kScattered * device_.multiprocessors *
-                                          constants_.clock_ghz.value * kGiga));
+  work.compute_us = std::max(
+      {lane_us(device_, instructions), special_us(device_, space * special_functions_of(kernel)),
+       scattered /
+           (near * kScattered * device_.multiprocessors * constants_.clock_ghz.value * kGiga)});
   if (!phases.rows.empty()) {
     add_row_latency(graph_, kernel, phases, space, device_, work);
     work.fixed_us += cluster_waves_us(phases, counter_.rows_fit(phases), device_);

@@ -41,6 +41,7 @@ class KernelModel {
   KernelWork faster(const KernelWork& library, const KernelWork& own) const;
   KernelWork unknown_work(const KernelTraffic& traffic) const;
   double instructions_of(const Kernel& kernel, OpId except) const;
+  double special_functions_of(const Kernel& kernel) const;
 
   TrafficCounter& counter_;
   const OpGraph& graph_;

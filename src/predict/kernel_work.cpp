@@ -16,6 +16,13 @@ double lane_us(const Device& device, double instructions) {
                          device.constants.clock_ghz.value * kGiga);
 }
 
+double special_us(const Device& device, double functions) {
+  // 16 a cycle, of a clock that is higher while little else runs.
+  constexpr double kSpecialLanes = 20;
+  return functions /
+         (device.multiprocessors * kSpecialLanes * device.constants.clock_ghz.value * kGiga);
+}
+
 double tensor_us(const Device& device, double flops) {
   return flops / (device.multiprocessors * device.constants.tensor_flops.value *
                   device.constants.tensor_clock_ghz.value * kGiga);

@@ -36,6 +36,9 @@ inline constexpr double kCool = 1.15;
 // How long so many instructions for one thread each take the whole chip.
 double lane_us(const Device& device, double instructions);
 
+// The same of special functions, such as an exponential or a reciprocal.
+double special_us(const Device& device, double functions);
+
 // How long so many FLOPs of 16-bit products take all tensor cores.
 double tensor_us(const Device& device, double flops);
 
