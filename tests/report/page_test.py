@@ -521,7 +521,7 @@ class PageTest(unittest.TestCase):
         self.assertEqual(found["tones"], 2)
         self.assertTrue(found["moved"])
         self.assertTrue(found["read"].startswith("D = 512"), found["read"])
-        self.assertIn("unfused on h200 97.68 us", found["read"])
+        self.assertIn("unfused on h200 97.46 us", found["read"])
         self.assertIn("D = 2048unfused on h200 1.007 GB", found["bytes"])
         self.assertTrue(found["label"].startswith("bytes along L"), found["label"])
 
