@@ -6,46 +6,66 @@ import time
 import torch
 
 RUNS = 30
-WARM_UPS = 10
-MOST_CYCLES_A_SECOND = 2e9
+WARM_UP_S = 0.25  # of all functions together, as long as fusecalc takes to choose a kernel's variant
+
+HOLD = """
+extern "C" __global__ void hold(const volatile int* open) {
+  const long long begin = clock64(), most = 1LL << 31;
+  while (*open == 0 && clock64() - begin < most) {}
+}
+"""
+
+
+class Gate:
+    """The GPU waits before it until what is timed is queued, and no longer; for a second at most."""
+
+    def __init__(self):
+        self.is_open = torch.zeros(1, dtype=torch.int32).pin_memory()
+        self.hold = torch.cuda._compile_kernel(HOLD, "hold")
+
+    def close(self):
+        self.is_open[0] = 0
+        self.hold(grid=(1, 1, 1), block=(1, 1, 1), args=[self.is_open])
+
+    def open(self):
+        self.is_open[0] = 1
 
 
 def make_sweep():
-    """What is read before each run: eight times the L2."""
-    return torch.randn(1 << 27, device="cuda")
+    """What is read before each run: twice the L2, as much as fusecalc reads."""
+    bytes_of_l2 = torch.cuda.get_device_properties().L2_cache_size
+    return torch.randn(2 * bytes_of_l2 // 4, device="cuda")
 
 
-def seconds_to_queue(function):
+def run_ms(function, sweep, gate):
+    sweep.sum()
     torch.cuda.synchronize()
-    begin = time.perf_counter()
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    gate.close()
+    begin.record()
     function()
-    return time.perf_counter() - begin
+    end.record()
+    gate.open()
+    torch.cuda.synchronize()
+    return begin.elapsed_time(end)
 
 
 def times_ms(functions, sweep):
     """For each name, the median of RUNS runs, each from an L2 that a read-only sweep has cleaned.
 
     They take turns, as the plans of `fusecalc measure` do: each finds the code of others in the caches
-    of instructions, and all run at the same clocks. Before a run the GPU waits until it is queued, and
-    not for longer: at the power limit a product of 760 us after a rest takes 810 without.
+    of instructions, and all run at the same clocks. Those are lower after a while: at the power limit a
+    product of 760 us takes 850 in the end.
     """
-    held = {}
-    for name, function in functions.items():
-        function()
-        seconds = statistics.median(seconds_to_queue(function) for _ in range(5))
-        held[name] = int((1.5 * seconds + 50e-6) * MOST_CYCLES_A_SECOND)
+    gate = Gate()
     times = {name: [] for name in functions}
-    for turn in range(WARM_UPS + RUNS):
+    begin = time.perf_counter()
+    while time.perf_counter() - begin < WARM_UP_S:
+        for function in functions.values():
+            run_ms(function, sweep, gate)
+    for _ in range(RUNS):
         for name, function in functions.items():
-            sweep.sum()
-            torch.cuda._sleep(held[name])
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            begin.record()
-            function()
-            end.record()
-            torch.cuda.synchronize()
-            if turn >= WARM_UPS:
-                times[name].append(begin.elapsed_time(end))
+            times[name].append(run_ms(function, sweep, gate))
     return {name: statistics.median(taken) for name, taken in times.items()}
 
 

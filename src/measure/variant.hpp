@@ -15,8 +15,9 @@ struct Choice {
   std::string reason{};
 };
 
-// Runs all of them a few times, alternating, each from a cold L2. Of those that are about as fast
-// as the fastest the first is chosen: variants come in the order in which they are expected.
+// Runs all of them a few times, alternating, each from a cold L2, and those near the fastest more
+// often. Of those that are then about as fast as the fastest the first is chosen: variants come in
+// the order in which they are expected.
 Choice fastest_of(GpuBackend& gpu, std::span<const Variant> variants);
 
 // Makes the fastest of a kernel's variants the one that runs.

@@ -64,6 +64,24 @@ TEST_CASE("variants alternate, so that one slow run decides nothing") {
   for (std::size_t i = 0; i < order.size(); ++i) CHECK(order[i] == i % 2 + 1);
 }
 
+TEST_CASE("variants near the fastest run more often, and alone") {
+  FakeBackend gpu;
+  std::map<std::uint64_t, std::size_t> runs;
+  gpu.timed = [&](const FakeBackend::Launches& launches) {
+    const std::uint64_t kernel = launches.at(0).kernel.id;
+    // In its first ten runs the second one takes as long as the first will.
+    const double late = ++runs[kernel] <= 10 && kernel == 2 ? 3 : 0;
+    return TimedRun{.seconds = (kernel == 1 ? 103.0 : kernel == 2 ? 100.0 : 150.0) + late};
+  };
+  const std::vector<Variant> variants = {variant(1, "ours"), variant(2, "theirs"),
+                                         variant(3, "another")};
+  const Choice choice = fastest_of(gpu, variants);
+  CHECK(choice.fastest == 1);
+  CHECK(choice.reason == "3 % faster than ours");
+  CHECK(runs[1] == runs[2]);
+  CHECK(runs[2] > 2 * runs[3]);
+}
+
 TEST_CASE("a kernel of one variant is left as it is") {
   FakeBackend gpu;
   PreparedKernel kernel{.name = "k", .analytic = {}, .schedule = "stream"};
