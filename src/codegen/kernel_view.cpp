@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/text.hpp"
+#include "plan/overwrites.hpp"
 
 namespace fusecalc {
 
@@ -15,9 +16,10 @@ void cannot_generate(const Op& op, std::string_view why) {
 KernelView::KernelView(const OpGraph& graph, PhaseFinder& finder, const Kernel& kernel)
     : graph_(graph), kernel_(kernel), phases_(finder.resolve(kernel).phases()) {
   const ResolvedKernel resolved = finder.resolve(kernel);
-  for (const OpId id : kernel_) {
-    for (const TensorId output : op(id).outputs) {
-      if (resolved.needed_outside(output)) needed_outside_.insert(output);
+  for (std::size_t i = 0; i < kernel_.size(); ++i) {
+    for (const Outline::Result& result : graph.outline.results_of(kernel_[i])) {
+      if (!resolved.needed_outside(i, result)) continue;
+      stored_in_.emplace(result.tensor, fusecalc::stored_in(resolved, kernel_, i, result));
     }
   }
 }

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <set>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -27,10 +27,12 @@ class KernelView {
   // Whether an op of the kernel makes the tensor, or what it is a view of.
   bool makes(TensorId id) const;
   // Whether anything outside of the kernel needs this result of one of its ops.
-  bool needed_outside(TensorId output) const { return needed_outside_.contains(output); }
+  bool needed_outside(TensorId output) const { return stored_in_.contains(output); }
   // The passes in which an op of the kernel runs, and in which its result is there.
   std::uint8_t runs_in(OpId id) const { return phases_.runs_in[place_of(id)]; }
   std::uint8_t ready_in(OpId id) const { return phases_.ready_in[place_of(id)]; }
+  // The pass in which a result that is needed outside is stored.
+  std::uint8_t stored_in(TensorId output) const { return stored_in_.at(output); }
 
   // Whether the op runs once per row, on the results of reductions.
   bool of_rows(OpId id) const;
@@ -47,7 +49,7 @@ class KernelView {
   const OpGraph& graph_;
   Kernel kernel_;
   Phases phases_;
-  std::set<TensorId> needed_outside_;
+  std::map<TensorId, std::uint8_t> stored_in_;  // of the results that are needed outside
 };
 
 // The kernel has no code. check_launch() refuses every kernel that reaches this and says why to the

@@ -109,11 +109,11 @@ RowWriter::Round RowWriter::write_groups(std::uint8_t phase, unsigned width) {
   const Scope scope{code_, over_elements, block};
   const std::string indices = block.before;
   accumulate(scope, phase);
-  std::vector<TensorId> made;
+  std::vector<TensorId> stored;
   for (const TensorId tensor : roots_.full) {
-    if (kernel_.ready_in(kernel_.tensor(tensor).producer) == phase) made.push_back(tensor);
+    if (kernel_.stored_in(tensor) == phase) stored.push_back(tensor);
   }
-  store_full(scope, made, "active");
+  store_full(scope, stored, "active");
   for (HeldValue& held : held_) {
     held.ready = held.ready || std::ranges::find(block.held, held.tensor) != block.held.end();
   }

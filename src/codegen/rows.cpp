@@ -42,10 +42,8 @@ bool RowWriter::works_in(std::uint8_t phase) const {
   for (const OpId id : kernel_.ops()) {
     if (kernel_.takes_rows(id) && kernel_.runs_in(id) == phase) return true;
   }
-  const auto made_here = [&](TensorId tensor) {
-    return kernel_.ready_in(kernel_.tensor(tensor).producer) == phase;
-  };
-  return (phase == 0 && !roots_.small.empty()) || std::ranges::any_of(roots_.full, made_here);
+  const auto stored_here = [&](TensorId tensor) { return kernel_.stored_in(tensor) == phase; };
+  return (phase == 0 && !roots_.small.empty()) || std::ranges::any_of(roots_.full, stored_here);
 }
 
 bool RowWriter::loops_after(std::uint8_t phase) const {

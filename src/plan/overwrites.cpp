@@ -8,6 +8,15 @@ namespace {
 
 using Edge = ResolvedKernel::Edge;
 
+// The last phase in which the op at this place reads its operands.
+std::uint8_t last_reads_in(const ResolvedKernel& resolved, const Kernel& kernel,
+                           std::size_t place) {
+  const Outline::OpFacts& facts = resolved.graph().outline[kernel[place]];
+  const Phases& phases = resolved.phases();
+  const bool twice = facts.reduces() && facts.passes > 1;
+  return twice ? phases.ready_in[place] : phases.runs_in[place];
+}
+
 // One result of the kernel that is stored in memory which existed before.
 class OverwriteCheck {
  public:
@@ -18,7 +27,8 @@ class OverwriteCheck {
         kernel_(kernel),
         phases_(resolved.phases()),
         place_(place),
-        result_(result) {}
+        result_(result),
+        stored_in_(stored_in(resolved, kernel, place, result)) {}
 
   Verdict run() const {
     return facts(place_).access == Access::kScatter ? check_scatter() : check_in_place();
@@ -58,7 +68,7 @@ class OverwriteCheck {
         follows[i] = !facts(i).reduces() || facts(i).op_class == OpClass::kNormalise;
       }
       const bool other = follows[i] && i != place_ && phases_.written[i] > 0;
-      if (other && (!is_full() || phases_.ready_in[i] > phases_.ready_in[place_])) {
+      if (other && (!is_full() || phases_.ready_in[i] > stored_in_)) {
         return {Obstacle::kOverwritten, kernel_[i], kernel_[place_]};
       }
     }
@@ -73,9 +83,7 @@ class OverwriteCheck {
                             edge.input->view == Access::kSame &&
                             edge.input->elements == result_.elements &&
                             (reader.reduces() || reader.work == result_.elements);
-    const bool twice = reader.reduces() && reader.passes > 1;
-    const std::uint8_t last = twice ? phases_.ready_in[place] : phases_.runs_in[place];
-    return same_place && last <= phases_.ready_in[place_];
+    return same_place && last_reads_in(resolved_, kernel_, place) <= stored_in_;
   }
 
   // Results of this size are stored together, once all of them are computed.
@@ -93,6 +101,7 @@ class OverwriteCheck {
   const Phases& phases_;
   const std::size_t place_;
   const Outline::Result& result_;
+  const std::uint8_t stored_in_;
 };
 
 // The first op of a part that reads or writes this memory, or kNone.
@@ -111,6 +120,21 @@ OpId user_of(const Outline& outline, const Kernel& part, TensorId storage) {
 }
 
 }  // namespace
+
+std::uint8_t stored_in(const ResolvedKernel& resolved, const Kernel& kernel, std::size_t place,
+                       const Outline::Result& result) {
+  const Phases& phases = resolved.phases();
+  std::uint8_t phase = phases.ready_in[place];
+  if (result.storage == result.tensor || phases.contracts || phases.crossed) return phase;
+  for (std::size_t i = place + 1; i < kernel.size(); ++i) {
+    for (const Edge& edge : resolved.edges_of(i)) {
+      if (edge.maker == place && edge.input->value == result.tensor) {
+        phase = std::max(phase, last_reads_in(resolved, kernel, i));
+      }
+    }
+  }
+  return phase;
+}
 
 Verdict check_overwrites_between(const OpGraph& graph, const std::vector<Kernel>& parts) {
   const Outline& outline = graph.outline;

@@ -95,6 +95,9 @@ TEST_CASE("on the host: lanes exchange values, threads wait, and memory beyond i
 TEST_CASE("on the host: norms with their statistics") {
   check("cuda/oplists/norms_statistics", kWithCopies, "held in registers");
 }
+TEST_CASE("on the host: rows computed in the place of what is added") {
+  check("cuda/oplists/residuals_in_place", kWithCopies, "held in");
+}
 TEST_CASE("on the host: gradients of norms") {
   check("cuda/oplists/norm_gradients", kWithCopies, "rows by");
 }

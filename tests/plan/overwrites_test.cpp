@@ -130,6 +130,22 @@ TEST_CASE("what is overwritten in place is not read at other elements") {
             .find("overwrites memory in place") != std::string::npos);
 }
 
+TEST_CASE("rows may be reduced of what is computed in the place of an operand") {
+  const std::string add = R"({"op": "add", "inputs": ["x", "r"], "output": "h",
+                              "inplace": {"h": "r"}}, )";
+  CHECK(obstacle(add + R"({"op": "softmax", "inputs": ["h"], "output": "y"})").empty());
+  CHECK(obstacle(add + R"({"op": "max", "inputs": ["h"], "axis": 1, "keepdim": true, "output": "m"},
+                          {"op": "sub", "inputs": ["h", "m"], "output": "y"})")
+            .empty());
+  // Nobody reads h once the sum of the other result is there.
+  CHECK(obstacle(add + R"({"op": "softmax", "inputs": ["h"], "output": "s"},
+                          {"op": "softmax", "inputs": ["s"], "output": "y"})")
+            .find("overwrites memory in place") != std::string::npos);
+  // Another row reads it.
+  CHECK(obstacle(add + R"({"op": "transpose", "inputs": ["h"], "output": "t"},
+                          {"op": "softmax", "inputs": ["t"], "output": "y"})") != "");
+}
+
 TEST_CASE("what is overwritten in place is not read again after the rows are reduced") {
   CHECK(obstacle(R"({"op": "sum", "inputs": ["x"], "axis": 1, "keepdim": true, "output": "s"},
                     {"op": "sub", "inputs": ["x", "s"], "output": "z"},
