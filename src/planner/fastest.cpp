@@ -222,6 +222,17 @@ FusionPlan settled_by_time(PlanMaker& maker, FusionPlan plan) {
   return plan;
 }
 
+FusionPlan faster_parts(PlanMaker& maker) {
+  Contest contest(maker);
+  const std::vector<Kernel> compiler = contest.faster(maker.launchable_compiler());
+  return {contest.replanned(
+      Aim::kLeastTime,
+      better_parts(maker.graph(), contest.faster(maker.auto_partition().kernels), compiler,
+                   [&](const std::vector<Kernel>& first, const std::vector<Kernel>& second) {
+                     return contest.is_faster(second, first);
+                   }))};
+}
+
 FusionPlan fastest_plan(PlanMaker& maker) {
   // A plan in the running. Several are timed at once.
   struct Timed {
@@ -235,15 +246,8 @@ FusionPlan fastest_plan(PlanMaker& maker) {
     return plan.recomputation || plan.kernels != same.kernels ? timed(plan) : Timed{};
   };
   const std::size_t ops = maker.graph().ops.size();
-  Contest contest(maker);
-  const std::vector<Kernel> compiler = contest.faster(maker.launchable_compiler());
   const FusionPlan& best = maker.auto_partition();
-  const FusionPlan partition{contest.replanned(
-      Aim::kLeastTime,
-      better_parts(maker.graph(), contest.faster(best.kernels), compiler,
-                   [&](const std::vector<Kernel>& first, const std::vector<Kernel>& second) {
-                     return contest.is_faster(second, first);
-                   }))};
+  const FusionPlan& partition = maker.fastest_partition();
   const bool is_best = partition.kernels == best.kernels;
   std::vector<std::future<Timed>> others;
   if (!is_best) others.push_back(started(ops, [&] { return timed(best); }));

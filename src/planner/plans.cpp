@@ -103,7 +103,8 @@ bool is_better(PlanMaker& maker, const FusionPlan& plan, const FusionPlan& other
   return predicted_time(maker, plan, time) < time;
 }
 
-// What is recomputed may save more where ties were decided otherwise, or in the compiler's plan.
+// What is recomputed may save more where ties were decided otherwise, in faster parts, or in the
+// compiler's plan.
 FusionPlan recomputing_auto(PlanMaker& maker) {
   const FusionPlan& partition = maker.auto_partition();
   const FusionPlan& unsettled = maker.unsettled_auto();
@@ -114,6 +115,8 @@ FusionPlan recomputing_auto(PlanMaker& maker) {
     if (plan.recomputation && is_better(maker, plan, best)) best = plan;
   };
   if (unsettled.kernels != partition.kernels) consider(recomputed(counter, unsettled, rules));
+  const FusionPlan& faster = maker.fastest_partition();
+  if (faster.kernels != partition.kernels) consider(recomputed(counter, faster, rules));
   const bool as_compiler =
       !exceeds_compiler(maker.graph()) && partition.kernels == maker.compiler_partition().kernels;
   if (as_compiler) return best;
@@ -172,6 +175,10 @@ const FusionPlan& PlanMaker::auto_partition() {
 
 const FusionPlan& PlanMaker::unsettled_auto() {
   return unsettled_auto_.get([&] { return faster_at_same_bytes(*this, auto_plan(*this)); });
+}
+
+const FusionPlan& PlanMaker::fastest_partition() {
+  return fastest_partition_.get([&] { return faster_parts(*this); });
 }
 
 const FusionPlan& PlanMaker::compiler_partition() {

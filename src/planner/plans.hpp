@@ -31,6 +31,8 @@ class PlanMaker {
   const FusionPlan& auto_partition();
   // The same before ties of bytes are settled by time.
   const FusionPlan& unsettled_auto();
+  // The plan `fastest` before ops are recomputed.
+  const FusionPlan& fastest_partition();
   // The plan `compiler`, likewise.
   const FusionPlan& compiler_partition();
   // Its kernels, split into single ops where our runner cannot launch them.
@@ -44,6 +46,7 @@ class PlanMaker {
   std::array<Lazy<std::optional<FusionPlan>>, kPlanWords.size()> plans_;
   Lazy<FusionPlan> auto_partition_;
   Lazy<FusionPlan> unsettled_auto_;
+  Lazy<FusionPlan> fastest_partition_;
   Lazy<FusionPlan> compiler_partition_;
   Lazy<std::vector<Kernel>> launchable_compiler_;
   Lazy<std::vector<CountedKernel>> lone_ops_;
@@ -84,9 +87,10 @@ FusionPlan settled_by_time(PlanMaker& maker, FusionPlan plan);
 // Of its kernels in canonical order; where that is at least `limit`, some time of at least it.
 double predicted_time(PlanMaker& maker, const FusionPlan& plan,
                       double limit = std::numeric_limits<double>::infinity());
-// The least predicted time that our own runner can launch: kernels of the plan `auto` and of the
-// compiler, or their parts, whichever are predicted faster, or a plan that recomputes; as a whole
-// never slower than one kernel per op.
+// Kernels of the plan `auto` and of the compiler, or their parts, whichever are predicted faster.
+FusionPlan faster_parts(PlanMaker& maker);
+// The least predicted time that our own runner can launch: of these, or of a plan that recomputes;
+// as a whole never slower than one kernel per op.
 FusionPlan fastest_plan(PlanMaker& maker);
 // The plan with cheap ops computed again in each kernel that reads their results, where that moves
 // fewer bytes than storing these does; the plan itself where none is.

@@ -13,6 +13,7 @@
 #include <span>
 #include <utility>
 
+#include "core/ceil_div.hpp"
 #include "planner/plans.hpp"
 #include "planner/search.hpp"
 
@@ -230,13 +231,17 @@ class Search {
     return std::ranges::binary_search(reads_[kernel], value, {}, &Read::tensor);
   }
 
-  // Bytes of the leaves that the kernel neither makes nor reads yet.
+  // Bytes of the leaves that the kernel neither makes nor reads yet. Where it reads a part of the
+  // result, it reads as many elements of each, or fewer.
   std::uint64_t added_reads(const Proposal& proposal, KernelId reader) const {
+    const std::uint64_t pair = bytes_of(graph_.tensors[proposal.result].type.dtype, 2);
+    const std::uint64_t elements = ceil_div(read_by(reader, proposal.result), pair) * 2;
     std::uint64_t bytes = 0;
     for (const Leaf& leaf : proposal.leaves) {
       const OpId producer = graph_.tensors[leaf.value].producer;
       const bool makes = producer != kNone && owner_[producer] == reader;
-      if (!makes && !reads(reader, leaf.value)) bytes += leaf.bytes;
+      if (makes || reads(reader, leaf.value)) continue;
+      bytes += std::min(leaf.bytes, bytes_of(graph_.tensors[leaf.value].type.dtype, elements));
     }
     return bytes;
   }
