@@ -67,7 +67,8 @@ struct PlannedKernels {
 };
 
 // Finds the boundaries of one plan, kernel by kernel: to the readers of each tensor that a kernel
-// writes, and to the next reader of each tensor that it reads.
+// writes, and to later readers of each tensor that it reads: all of them where these are few, else
+// the next.
 class BoundaryFinder {
  public:
   explicit BoundaryFinder(const PlannedKernels& planned)
@@ -133,8 +134,14 @@ void BoundaryFinder::add_of(KernelId kernel) {
     }
   }
   for (const KernelTraffic::Entry& entry : traffic.reads) {
-    const KernelId next = next_reader(kernel, entry.tensor);
-    if (next != kNone) add(kernel, next, entry.tensor, false);
+    // Pairs of many readers would be too many for anyone to read.
+    constexpr std::size_t kFewReaders = 8;
+    const bool few = graph_.readers[entry.tensor].size() <= kFewReaders;
+    KernelId next = next_reader(kernel, entry.tensor);
+    while (next != kNone) {
+      add(kernel, next, entry.tensor, false);
+      next = few ? next_reader(next, entry.tensor) : kNone;
+    }
   }
 }
 

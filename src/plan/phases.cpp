@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <utility>
 
 #include "core/checked.hpp"
 
@@ -66,6 +67,7 @@ void PhaseFinder::resolve_operands(const Kernel& kernel) {
   phases_.reads.clear();
   windows_.clear();
   overlapping_.clear();
+  parts_.clear();
   edges_.resize(std::max<std::size_t>(edges_.size(), edges));
   Edge* edge = edges_.data();
   for (std::uint32_t i = 0; i < kernel.size(); ++i) {
@@ -230,6 +232,8 @@ PhaseFinder::OpDemand PhaseFinder::demand_on(std::size_t place) {
     }
     if (needed.phases == 0) continue;
     any = true;
+    demand.part =
+        demand.part == kNoPart || demand.part == needed.part ? needed.part : kSeveralParts;
     // All of a result needs all that its op reads, however small the result is.
     const bool all = needed.elements >= result.elements;
     demand.elements = std::max(demand.elements, all ? kMaxCount : needed.elements);
@@ -252,12 +256,14 @@ void PhaseFinder::run_backward(const Kernel& kernel) {
   demands_.assign(made_.size(), {});
   phases_.written.assign(kernel.size(), 0);
   phases_.computed.assign(kernel.size(), 1);
+  phases_.needed.assign(kernel.size(), kMaxCount);
   for (std::size_t i = kernel.size(); i-- > 0;) {
     const Outline::OpFacts& facts = outline_[kernel[i]];
     const OpDemand demand = demand_on(i);
     // Full-size values are recomputed in each phase that needs them; results of rows are kept.
     std::uint64_t needed = bit(phases_.runs_in[i]);
     if (facts.moves() && demand.phases != 0) needed = demand.phases;
+    if (facts.moves()) phases_.needed[i] = demand.elements;
     const bool twice = facts.reduces() && facts.passes > 1;
     const std::uint64_t after_rows = demand.phases | bit(phases_.ready_in[i]);
     phases_.computed[i] =
@@ -271,6 +277,8 @@ void PhaseFinder::run_backward(const Kernel& kernel) {
         touched = std::min(touched, demand.elements);
       }
       if (demand.keeps) touched = std::max(touched, kept_elements(i, input.storage));
+      const Part part = part_of(i, edge, touched, demand);
+      touched = added_by_part(edge, part, touched);
       std::uint64_t phases = needed;
       // The rows are read before and after they are reduced, their weights only after.
       const bool row = &edge - edges.data() < facts.row_inputs;
@@ -281,12 +289,44 @@ void PhaseFinder::run_backward(const Kernel& kernel) {
       }
       Demand& sum = demands_[edge.value];
       sum.phases |= phases;
+      sum.part = sum.part == kNoPart || sum.part == part ? part : kSeveralParts;
       touched = added_by(input, touched);
       sum.elements = sum.elements > input.elements - std::min(touched, input.elements)
                          ? input.elements
                          : sum.elements + touched;
     }
   }
+}
+
+// Whether an op computes each element from the one at the same place of the operand.
+bool PhaseFinder::reads_in_step(std::size_t place, const Outline::Input& input) const {
+  const Outline::OpFacts& facts = outline_[kernel_[place]];
+  return facts.op_class == OpClass::kPointwise && facts.access == Access::kSame &&
+         input.view == Access::kSame && input.elements == facts.work;
+}
+
+PhaseFinder::Part PhaseFinder::part_of(std::size_t place, const Edge& edge, std::uint64_t touched,
+                                       const OpDemand& demand) const {
+  constexpr Part kOfOps = Part{1} << 32U;
+  constexpr Part kOfEdges = Part{2} << 32U;
+  const Outline::Input& input = *edge.input;
+  if (input.window != input.value && touched == graph_.tensors[input.window].shown) {
+    return 1 + Part{input.window};
+  }
+  if (!reads_in_step(place, input)) {
+    return kOfEdges + static_cast<std::uint64_t>(&edge - edges_.data());
+  }
+  const bool less = touched < input.touched;
+  return less && demand.part != kSeveralParts ? demand.part : kOfOps + place;
+}
+
+// How many elements of the value are touched for the first time, as far as parts tell.
+std::uint64_t PhaseFinder::added_by_part(const Edge& edge, Part part, std::uint64_t touched) {
+  const Outline::Input& input = *edge.input;
+  if (touched >= input.elements || input.window != input.value) return touched;
+  std::uint64_t& known = parts_[{edge.value, edge.inside(), part}];
+  const std::uint64_t before = std::exchange(known, std::max(known, touched));
+  return known - before;
 }
 
 PhaseFinder::Window& PhaseFinder::window_of(TensorId window) {

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -40,6 +42,7 @@ struct Phases {
   std::vector<std::uint8_t> runs_in;   // per op of the kernel: its phase
   std::vector<std::uint8_t> ready_in;  // per op of the kernel: the phase its result is there
   std::vector<std::uint8_t> computed;  // per op of the kernel: in how many phases
+  std::vector<std::uint64_t> needed;   // per op: for so many elements
   std::vector<std::uint8_t> written;   // per op of the kernel: how many results the outside needs
   std::vector<Use> reads;              // values from outside, each once per storage
   std::uint64_t held_bytes = 0;  // must be on chip at once for every value to be read only once
@@ -136,10 +139,17 @@ class PhaseFinder {
   std::uint64_t kept_elements(std::size_t place, TensorId storage) const;
   bool is_full(std::uint64_t elements) const { return !phases_.rows.empty() && elements >= space_; }
 
+  // Which elements of a value are needed, where these are not all: two needs of one part are of the
+  // same elements. A number for a view, for all that an op computes, or for what one operand shows.
+  using Part = std::uint64_t;
+  static constexpr Part kNoPart = 0;
+  static constexpr Part kSeveralParts = std::numeric_limits<Part>::max();
+
   // What readers inside of the kernel need of a value: in which phases, and how many elements.
   struct Demand {
     std::uint64_t phases = 0;
     std::uint64_t elements = 0;
+    Part part = kNoPart;
   };
   // What is needed of an op: the phases of its full-size results, and the elements that its inputs
   // serve, those of the result with the largest demand; kMaxCount for all.
@@ -180,6 +190,10 @@ class PhaseFinder {
     std::uint64_t elements = 0;  // the smaller of both
   };
   std::uint32_t made_by(std::size_t place, TensorId value) const;
+  bool reads_in_step(std::size_t place, const Outline::Input& input) const;
+  Part part_of(std::size_t place, const Edge& edge, std::uint64_t touched,
+               const OpDemand& demand) const;
+  std::uint64_t added_by_part(const Edge& edge, Part part, std::uint64_t touched);
   void find_read_ranges(const Kernel& kernel);
   std::uint64_t added_by(const Outline::Input& input, std::uint64_t touched);
   std::uint64_t added_apart(const Outline::Input& input, std::uint64_t touched);
@@ -211,6 +225,8 @@ class PhaseFinder {
   std::vector<Window> windows_;
   const Overlaps overlaps_;
   std::vector<Overlap> overlapping_;  // of few values
+  // Of parts of values, by the value's place and whether the kernel makes it: how many elements.
+  std::map<std::tuple<std::uint32_t, bool, Part>, std::uint64_t> parts_;
 };
 
 inline PhaseFinder& ResolvedKernel::finder() const {

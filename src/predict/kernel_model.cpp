@@ -182,9 +182,9 @@ KernelWork KernelModel::streaming_work(const Kernel& kernel, const KernelTraffic
     work.l2_bytes += bytes - once - again;
   }
   double scattered = 0;
-  for (const OpId id : kernel) {
-    const Op& op = graph_.ops[id];
-    space = std::max(space, static_cast<double>(op.work));
+  for (std::size_t i = 0; i < kernel.size(); ++i) {
+    const Op& op = graph_.ops[kernel[i]];
+    space = std::max(space, static_cast<double>(std::min(op.work, phases.needed[i])));
     scattered = std::max(scattered, scattered_elements(op));
     if (op.row->access == Access::kGather) add_repeated_rows(graph_, op, device_, work);
     if (op.row->family == OpFamily::kRowNormBackward) add_norm_backward(graph_, op, device_, work);

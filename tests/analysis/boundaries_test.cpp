@@ -108,7 +108,8 @@ TEST_CASE("kernels that share an input are linked in the order in which they fir
             {"name": "d", "op": "abs", "inputs": ["x"], "output": "s"},
             {"name": "e", "op": "mul", "inputs": ["r", "x"], "output": "t"}],
     "fuse": [["a", "c", "e"]]})",
-                      PlanKind::kExplicit) == std::vector<std::string>{"a+c+e|b:x", "b|d:x"});
+                      PlanKind::kExplicit) ==
+        std::vector<std::string>{"a+c+e|b:x", "a+c+e|d:x", "b|d:x"});
 }
 
 TEST_CASE("kernels that only read the same weight are told so") {

@@ -471,6 +471,29 @@ TEST_CASE("only the elements that a later slice uses are read") {
   CHECK(kernel_bytes(graph) == Bytes{10 * 64 * 4 + 64 * 4, 10 * 64 * 4});
 }
 
+TEST_CASE("elements that several ops need for the same part of a result are read once") {
+  const auto last_row = [](const std::string& ops) {
+    return kernel_bytes(graph_of(R"({"tensors": {"x": {"shape": [64, 64]}}, "ops": [)" + ops +
+                                 R"(, {"op": "slice_view", "inputs": ["g"], "output": "v",
+                                       "axis": 0, "start": 63},
+                                      {"op": "exp", "inputs": ["v"], "output": "y"}]})"));
+  };
+  constexpr std::uint64_t kRow = 64 * 4;
+  CHECK(last_row(R"({"op": "sigmoid", "inputs": ["x"], "output": "s"},
+                    {"op": "mul", "inputs": ["x", "s"], "output": "g"})") == Bytes{kRow, kRow});
+  CHECK(last_row(R"({"op": "fma", "inputs": ["x", "x", "x"], "output": "g"})") ==
+        Bytes{kRow, kRow});
+  CHECK(last_row(R"({"op": "neg", "inputs": ["x"], "output": "h"},
+                    {"op": "silu", "inputs": ["h"], "output": "s"},
+                    {"op": "add", "inputs": ["h", "s"], "output": "g"})") == Bytes{kRow, kRow});
+  // The last column as well.
+  CHECK(last_row(R"({"op": "transpose", "inputs": ["x"], "output": "t"},
+                    {"op": "mul", "inputs": ["x", "t"], "output": "g"})") == Bytes{2 * kRow, kRow});
+  CHECK(kernel_bytes(graph_of(R"({"tensors": {"x": {"shape": [16]}}, "ops": [
+      {"op": "mul", "inputs": ["x", "x"], "output": "y", "reads": {"x": 3}}]})")) ==
+        Bytes{12, 64});
+}
+
 TEST_CASE("concat moves its parts; made in the same kernel they are not moved twice") {
   const OpGraph graph =
       graph_of(R"({"tensors": {"x": {"shape": [10, 64]}, "z": {"shape": [30, 64]}},
