@@ -5,6 +5,7 @@
 #include <bitset>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -72,6 +73,7 @@ class Check {
   Verdict check_ops();
   Verdict check_fusion();
   OpId unconnected() const;
+  bool one_reads_too_much() const;
   Verdict check_edges() const;
   Verdict check_ready(OpId to, const Outline::Input& input) const;
   Verdict check_edge(OpId to, const Outline::Input& input) const;
@@ -117,8 +119,25 @@ Verdict Check::check_ops() {
   return {};
 }
 
+// Whether an op reads too many tensors by itself, even if the others make as many of them as they
+// have results: a concat of thousands need not be resolved for each of its neighbours.
+bool Check::one_reads_too_much() const {
+  std::size_t most = kMostTensors;
+  for (const OpId id : kernel_) most += outline_.results_of(id).size();
+  return std::ranges::any_of(kernel_, [&](OpId id) {
+    const std::span<const Outline::Input> inputs = outline_.inputs_of(id);
+    if (inputs.size() <= most) return false;
+    std::set<TensorId> read;
+    for (auto input = inputs.begin(); input != inputs.end() && read.size() <= most; ++input) {
+      read.insert(input->storage);
+    }
+    return read.size() > most;
+  });
+}
+
 Verdict Check::check_fusion() {
   if (kernel_.size() > kMostOps) return {Obstacle::kTooManyOps};
+  if (one_reads_too_much()) return {Obstacle::kTooManyTensors};
   if (rules_.epilogues && contractions_.size() > 1) parts_ = sibling_parts(graph_, kernel_);
   for (const Kernel& part : parts_) {
     const Verdict own = Check(finder_, part, rules_).run();

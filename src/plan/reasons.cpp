@@ -30,8 +30,10 @@ constexpr std::array<std::string_view, 61> kReasons = {
     "pass of "
     "pointwise ops over rows that fit one block's shared memory and registers, in 32-bit floats",
     "{0} cannot start before the whole tensor is reduced, and the tensor does not fit on chip",
-    "{1} reads elements of rows that {0} has not finished",
-    "a transposed order between {0} and {1} splits the rows that {5} needs whole",
+    "{1} reads elements at other places of the rows of {0}, which other threads of a kernel hold",
+    "{0} and {1} work in different orders, and a kernel that holds whole rows for {5} has one "
+    "order "
+    "only",
     "{1} may read rows that another block of {0} has not written yet",
     "the loss that {0} computes is known only after all rows are reduced",
     "{1} reads each element several times, and {0} would be recomputed for every read",

@@ -139,7 +139,12 @@ class Contest {
       if (sort_canonically(graph_, kernels)) found.push_back(std::move(kernels));
     };
     add([&](OpId op) { return compiler_[op]; });
-    const std::vector<Kernel> siblings = sibling_parts(graph_, kernel);
+    std::vector<Kernel> siblings = sibling_parts(graph_, kernel);
+    const auto first_rank = [&](const Kernel& part) {
+      return std::ranges::min(part, {}, [&](OpId op) { return graph_.rank[op]; });
+    };
+    std::ranges::sort(siblings, {},
+                      [&](const Kernel& part) { return graph_.rank[first_rank(part)]; });
     for (const std::vector<std::uint32_t>& groups : groupings(siblings.size())) {
       add([&](OpId op) {
         for (std::size_t i = 0; i < siblings.size(); ++i) {

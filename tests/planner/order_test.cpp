@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "core/error.hpp"
 #include "graph/graph_text.hpp"
 #include "plan/random_graph.hpp"
+#include "planner/plans.hpp"
 #include "support/sanitizers.hpp"
 
 using namespace fusecalc;
@@ -79,6 +81,37 @@ std::string plans_of(const std::string& text) {
 }
 
 }  // namespace
+
+TEST_CASE("which of three equal products share a kernel does not depend on their order") {
+  const auto fastest = [](const std::vector<std::string>& products) {
+    std::string ops;
+    for (const std::string& name : products) {
+      ops += fmt::format(
+          R"({{"op": "linear", "inputs": ["x", "w{0}"], "output": "{0}"}},
+             {{"op": "view", "inputs": ["{0}"], "output": "{0}s", "shape": [8, 2048, 16, 128]}},
+             {{"op": "permute_view", "inputs": ["{0}s"], "output": "{0}h", "perm": [0, 2, 1, 3]}}, )",
+          name);
+    }
+    const OpGraph graph = graph_of(R"({"dtype": "bf16", "tensors": {
+      "x": {"shape": [8, 2048, 2048]}, "wq": {"shape": [2048, 2048]},
+      "wk": {"shape": [2048, 2048]}, "wv": {"shape": [2048, 2048]}}, "ops": [)" +
+                                   ops + R"({"op": "attention", "inputs": ["qh", "kh", "vh"],
+                                             "output": "y", "causal": true}]})");
+    PlanMaker maker(graph, known_devices().front());
+    std::set<std::set<std::string>> kernels;
+    for (const Kernel& kernel : maker.plan(PlanKind::kFastest)->kernels) {
+      std::set<std::string> names;
+      for (const OpId op : kernel) names.insert(graph.tensors[graph.ops[op].outputs[0]].name);
+      kernels.insert(names);
+    }
+    return kernels;
+  };
+  const auto expected = fastest({"q", "k", "v"});
+  CHECK(expected.size() == 3);
+  CHECK(fastest({"k", "v", "q"}) == expected);
+  CHECK(fastest({"v", "k", "q"}) == expected);
+  CHECK(fastest({"v", "q", "k"}) == expected);
+}
 
 TEST_CASE("shuffling and renaming the ops of a random graph changes no plan's bytes or time") {
   const char* text = std::getenv("FUSECALC_LONG_TESTS");

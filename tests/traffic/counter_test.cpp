@@ -490,8 +490,7 @@ TEST_CASE("elements that several ops need for the same part of a result are read
   CHECK(last_row(R"({"op": "transpose", "inputs": ["x"], "output": "t"},
                     {"op": "mul", "inputs": ["x", "t"], "output": "g"})") == Bytes{2 * kRow, kRow});
   CHECK(kernel_bytes(graph_of(R"({"tensors": {"x": {"shape": [16]}}, "ops": [
-      {"op": "mul", "inputs": ["x", "x"], "output": "y", "reads": {"x": 3}}]})")) ==
-        Bytes{12, 64});
+      {"op": "mul", "inputs": ["x", "x"], "output": "y", "reads": {"x": 3}}]})")) == Bytes{12, 64});
 }
 
 TEST_CASE("concat moves its parts; made in the same kernel they are not moved twice") {
