@@ -6,7 +6,9 @@ import time
 import torch
 
 RUNS = 30
-WARM_UP_S = 0.25  # of all functions together, as long as fusecalc takes to choose a kernel's variant
+# Before: about as much as fusecalc runs to choose the variants of its kernels.
+WARM_UP_S = 0.25
+WARM_UP_TURNS = 100
 
 HOLD = """
 extern "C" __global__ void hold(const volatile int* open) {
@@ -59,8 +61,9 @@ def times_ms(functions, sweep):
     """
     gate = Gate()
     times = {name: [] for name in functions}
-    begin = time.perf_counter()
-    while time.perf_counter() - begin < WARM_UP_S:
+    begin, turns = time.perf_counter(), 0
+    while turns < WARM_UP_TURNS or time.perf_counter() - begin < WARM_UP_S:
+        turns += 1
         for function in functions.values():
             run_ms(function, sweep, gate)
     for _ in range(RUNS):

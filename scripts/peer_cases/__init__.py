@@ -20,9 +20,10 @@ def load_torch():
     return torch
 
 
-def draw(seed, shapes=3, only=""):
+def draw(seed, shapes=3, only=()):
+    """Of the kinds whose names contain one of `only`; of all where there is none."""
     for name, function in KINDS.items():
-        if only not in name:
+        if only and not any(text in name for text in only):
             continue
         for part in range(shapes):
             case = function(Drawer(seed, name, part, shapes))

@@ -26,14 +26,13 @@ struct Timed {
   double seconds = 0;
 };
 
-void time_each(GpuBackend& gpu, std::span<const Variant> variants, std::size_t runs,
+void time_each(GpuBackend& gpu, std::span<const Variant> variants, const StoppingRule& rule,
                std::vector<Timed>& timed) {
   std::vector<Work> works;
   for (const Timed& each : timed) {
     works.emplace_back([&gpu, &steps = variants[each.variant].steps] { enqueue(gpu, steps); });
   }
-  const std::vector<std::optional<TimeSpread>> times =
-      time_alternating(gpu, works, {.min_samples = runs, .max_samples = runs});
+  const std::vector<std::optional<TimeSpread>> times = time_alternating(gpu, works, rule);
   stop_if_interrupted();
   for (std::size_t i = 0; i < timed.size(); ++i) timed[i].seconds = times[i].value().median;
 }
@@ -48,10 +47,11 @@ std::vector<Timed> near_fastest(std::vector<Timed> timed, double most) {
 }  // namespace
 
 Choice fastest_of(GpuBackend& gpu, std::span<const Variant> variants) {
-  constexpr std::size_t kRuns = 7;  // odd, so that a median is a run
-  constexpr std::size_t kFinalRuns = 21;
-  // So far apart may two medians of 7 runs of one kernel of 20 us be.
+  constexpr StoppingRule kFirst{.min_samples = 7, .max_samples = 7};  // a median is a run
+  // So far apart may two such medians of one kernel of 20 us be. Those of long kernels are not, and
+  // to run these for long only warms the GPU up.
   constexpr double kNear = 1.06;
+  constexpr StoppingRule kFinal{.min_samples = 7, .max_samples = 21, .budget_s = 0.01};
   // Less is not a difference: at the power limit, which of two tilings is faster by 1 % depends on
   // what ran before.
   constexpr double kAlike = 1.015;
@@ -61,10 +61,10 @@ Choice fastest_of(GpuBackend& gpu, std::span<const Variant> variants) {
   gpu.finish();
   std::vector<Timed> timed(variants.size());
   for (std::size_t i = 0; i < timed.size(); ++i) timed[i].variant = i;
-  time_each(gpu, variants, kRuns, timed);
+  time_each(gpu, variants, kFirst, timed);
   if (timed.size() < 2) return {};
   if (std::vector<Timed> near = near_fastest(timed, kNear); near.size() > 1) {
-    time_each(gpu, variants, kFinalRuns, near);
+    time_each(gpu, variants, kFinal, near);
     timed = std::move(near);
   }
   const Timed chosen = near_fastest(timed, kAlike).front();

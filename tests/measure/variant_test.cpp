@@ -79,7 +79,7 @@ TEST_CASE("variants near the fastest run more often, and alone") {
   CHECK(choice.fastest == 1);
   CHECK(choice.reason == "3 % faster than ours");
   CHECK(runs[1] == runs[2]);
-  CHECK(runs[2] > 2 * runs[3]);
+  CHECK(runs[2] >= 2 * runs[3]);
 }
 
 TEST_CASE("a kernel of one variant is left as it is") {
