@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <utility>
 
@@ -68,6 +69,26 @@ std::string input_fault(const OnnxValue& value) {
     if (name != nullptr && name->empty()) return "an extent of it is negative, or not stated";
   }
   return fmt::format("it has more than {} bytes", kMaxCount);
+}
+
+using Renamed = std::function<std::string_view(std::string_view)>;
+
+// Gives the values of a node their names in a call, those of the graphs inside it, too, whose nodes
+// it counts.
+void rename_values(OnnxNode& node, const Renamed& renamed, std::uint64_t& nodes) {
+  for (std::string_view& name : node.inputs) name = renamed(name);
+  for (std::string_view& name : node.outputs) name = renamed(name);
+  for (OnnxAttribute& attribute : node.attributes) {
+    if (!attribute.graph) continue;
+    auto graph = std::make_shared<OnnxGraph>(*attribute.graph);
+    nodes += graph->nodes.size();
+    for (OnnxNode& inner : graph->nodes) rename_values(inner, renamed, nodes);
+    for (OnnxTensor& tensor : graph->initializers) tensor.name = renamed(tensor.name);
+    for (std::vector<OnnxValue>* values : {&graph->inputs, &graph->outputs, &graph->values}) {
+      for (OnnxValue& value : *values) value.name = renamed(value.name);
+    }
+    attribute.graph = std::move(graph);
+  }
 }
 
 }  // namespace
@@ -143,6 +164,13 @@ std::optional<TensorType> OnnxImporter::type_of(const OnnxValue& value) const {
   return type;
 }
 
+std::optional<TensorType> OnnxImporter::type_of(const OnnxTensor& tensor) {
+  const std::optional<DType> dtype = dtype_of_onnx(tensor.type);
+  const std::optional<std::uint64_t> elements = checked_elements(tensor.dims);
+  if (!dtype || !elements || !checked_bytes_of(*dtype, *elements)) return std::nullopt;
+  return TensorType{tensor.dims, *dtype};
+}
+
 std::optional<TensorType> OnnxImporter::stated(const OnnxNode& node, std::size_t i) const {
   if (i >= node.outputs.size()) return std::nullopt;
   const auto found = stated_.find(node.outputs[i]);
@@ -181,11 +209,10 @@ void OnnxImporter::declare(std::string_view name, const TensorType& type,
 
 void OnnxImporter::declare_constants(const OnnxGraph& graph) {
   for (const OnnxTensor& tensor : graph.initializers) {
-    const std::optional<DType> dtype = dtype_of_onnx(tensor.type);
-    const std::optional<std::uint64_t> elements = checked_elements(tensor.dims);
-    if (!dtype || !elements || !checked_bytes_of(*dtype, *elements)) continue;
+    const std::optional<TensorType> type = type_of(tensor);
+    if (!type) continue;
     std::optional<Constant> constant = constant_of(tensor);
-    declare(tensor.name, {tensor.dims, *dtype},
+    declare(tensor.name, *type,
             constant ? std::make_shared<const Constant>(std::move(*constant)) : nullptr);
   }
 }
@@ -282,8 +309,7 @@ bool OnnxImporter::inline_function(const OnnxNode& node) {
   for (const OnnxNode& original : function->nodes) {
     OnnxNode& inner = inlined_.emplace_back(original);
     inner.name = names_.emplace_back(fmt::format("{}/{}", call, original.name));
-    for (std::string_view& name : inner.inputs) name = renamed(name);
-    for (std::string_view& name : inner.outputs) name = renamed(name);
+    rename_values(inner, renamed, processed_);
     std::erase_if(inner.attributes, [&](OnnxAttribute& attribute) {
       if (attribute.refers_to.empty()) return false;
       const OnnxAttribute* given = node.find(attribute.refers_to);
@@ -302,16 +328,21 @@ void OnnxImporter::fail(const OnnxNode& node, std::string_view what) const {
   throw Error(Fault::kBadInput, fmt::format("{}: {}: {}", document_, place_of(node), what));
 }
 
+// What a node reads, by its name.
+const OnnxKnown& OnnxImporter::require(const OnnxNode& node, std::string_view name) const {
+  if (const OnnxKnown* value = find(name)) return *value;
+  const auto given = std::ranges::find(model_.graph.inputs, name, &OnnxValue::name);
+  if (given != model_.graph.inputs.end()) {
+    fail(node,
+         fmt::format("the graph's input {} is not read: {}", in_quotes(name), input_fault(*given)));
+  }
+  fail(node, "its input " + in_quotes(name) + " is not known: no earlier node writes it");
+}
+
 void OnnxImporter::process(const OnnxNode& node) {
   if (++processed_ > kMostNodes) fail(node, "the model has more than a million nodes");
-  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-    if (node.inputs[i].empty() || input(node, i) != nullptr) continue;
-    const std::string name = in_quotes(node.inputs[i]);
-    const auto given = std::ranges::find(model_.graph.inputs, node.inputs[i], &OnnxValue::name);
-    if (given != model_.graph.inputs.end()) {
-      fail(node, fmt::format("the graph's input {} is not read: {}", name, input_fault(*given)));
-    }
-    fail(node, "its input " + name + " is not known: no earlier node writes it");
+  for (const std::string_view name : node.inputs) {
+    if (!name.empty()) require(node, name);
   }
   if (fold(node)) return;
   if (++nesting_ > kMostNesting) fail(node, "functions and branches are nested more than 16 deep");

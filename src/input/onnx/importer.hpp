@@ -97,7 +97,10 @@ class OnnxImporter {
   void declare_inputs();
   std::optional<std::uint64_t> extent_of(const OnnxDim& dim) const;
   std::optional<TensorType> type_of(const OnnxValue& value) const;
+  static std::optional<TensorType> type_of(const OnnxTensor& tensor);
   void process(const OnnxNode& node);
+  const OnnxKnown& require(const OnnxNode& node, std::string_view name) const;
+  std::vector<ModelGraph::TensorId> read_by(const OnnxNode& node);
   bool fold(const OnnxNode& node);
   std::optional<Constant> fold_shape(const OnnxNode& node) const;
   bool inline_branch(const OnnxNode& node);

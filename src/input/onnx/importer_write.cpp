@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <unordered_set>
 
 #include "core/error.hpp"
 #include "core/text.hpp"
@@ -28,6 +30,40 @@ std::vector<WrittenDim> dims_of(const Shape& shape) {
   for (const std::uint64_t extent : shape) result.emplace_back(static_cast<std::int64_t>(extent));
   return result;
 }
+
+// What the graphs inside a node read from memory.
+class GraphReads {
+ public:
+  void add(const OnnxGraph& graph) {
+    std::vector<std::string_view> defined;
+    const auto define = [&](std::string_view name) {
+      if (inside_.insert(name).second) defined.push_back(name);
+    };
+    const auto read = [&](std::string_view name) {
+      if (!name.empty() && !inside_.contains(name)) captured.insert(name);
+    };
+    for (const OnnxTensor& tensor : graph.initializers) {
+      define(tensor.name);
+      if (!constant_of(tensor)) weights.push_back(&tensor);
+    }
+    for (const OnnxValue& value : graph.inputs) define(value.name);
+    for (const OnnxNode& node : graph.nodes) {
+      std::ranges::for_each(node.inputs, read);
+      for (const OnnxAttribute& attribute : node.attributes) {
+        if (attribute.graph) add(*attribute.graph);
+      }
+      std::ranges::for_each(node.outputs, define);
+    }
+    for (const OnnxValue& value : graph.outputs) read(value.name);
+    for (const std::string_view name : defined) inside_.erase(name);
+  }
+
+  std::set<std::string_view> captured;     // values that are defined around the graphs
+  std::vector<const OnnxTensor*> weights;  // that the graphs state themselves
+
+ private:
+  std::unordered_set<std::string_view> inside_;  // what the graphs being added define
+};
 
 }  // namespace
 
@@ -176,12 +212,33 @@ std::optional<OnnxKnown> OnnxImporter::reshape(const OnnxKnown& value, const Sha
   return write_step("reshape", {from}, {{"shape", dims_of(shape)}});
 }
 
+// The inputs of a node, and what the graphs inside it read.
+std::vector<ModelGraph::TensorId> OnnxImporter::read_by(const OnnxNode& node) {
+  std::vector<ModelGraph::TensorId> result;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    if (const OnnxKnown* value = input(node, i)) result.push_back(tensor_of(*value));
+  }
+  GraphReads reads;
+  for (const OnnxAttribute& attribute : node.attributes) {
+    if (attribute.graph) reads.add(*attribute.graph);
+  }
+  std::unordered_set<ModelGraph::TensorId> given(result.begin(), result.end());
+  for (const std::string_view name : reads.captured) {
+    const ModelGraph::TensorId tensor = tensor_of(require(node, name));
+    if (given.insert(tensor).second) result.push_back(tensor);
+  }
+  for (const OnnxTensor* weight : reads.weights) {
+    const auto type = type_of(*weight);
+    if (type)
+      result.push_back(
+          graph_.input(std::string(weight->name), model_type(type->shape, type->dtype)));
+  }
+  return result;
+}
+
 bool OnnxImporter::write_custom(const OnnxNode& node, OpClass op_class, std::uint64_t flops,
                                 const std::vector<TensorType>& outputs) {
-  std::vector<ModelGraph::TensorId> inputs;
-  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-    if (const OnnxKnown* value = input(node, i)) inputs.push_back(tensor_of(*value));
-  }
+  const std::vector<ModelGraph::TensorId> inputs = read_by(node);
   std::vector<ModelType> types;
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
