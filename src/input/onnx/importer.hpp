@@ -78,9 +78,10 @@ class OnnxImporter {
   std::optional<OnnxKnown> reshape(const OnnxKnown& value, const Shape& shape);
   std::optional<OnnxKnown> permute(const OnnxKnown& value, const std::vector<std::size_t>& perm);
   // A custom op with exact bytes; its outputs' types are inferred by the rule or stated by the
-  // file.
+  // file. It reads all of its inputs, or of the first one so many elements at most.
   bool write_custom(const OnnxNode& node, OpClass op_class, std::uint64_t flops = 0,
-                    const std::vector<TensorType>& outputs = {});
+                    const std::vector<TensorType>& outputs = {},
+                    std::optional<std::uint64_t> of_first = std::nullopt);
   // The type that the file states of output i.
   std::optional<TensorType> stated(const OnnxNode& node, std::size_t i) const;
   // What a mask is that is made of places alone, where attention has attributes for it.

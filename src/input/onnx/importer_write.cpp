@@ -237,7 +237,8 @@ std::vector<ModelGraph::TensorId> OnnxImporter::read_by(const OnnxNode& node) {
 }
 
 bool OnnxImporter::write_custom(const OnnxNode& node, OpClass op_class, std::uint64_t flops,
-                                const std::vector<TensorType>& outputs) {
+                                const std::vector<TensorType>& outputs,
+                                std::optional<std::uint64_t> of_first) {
   const std::vector<ModelGraph::TensorId> inputs = read_by(node);
   std::vector<ModelType> types;
   std::vector<std::size_t> places;
@@ -260,6 +261,7 @@ bool OnnxImporter::write_custom(const OnnxNode& node, OpClass op_class, std::uin
   ModelGraph::Custom custom;
   custom.op_class = op_class;
   custom.flops = flops;
+  if (of_first) custom.reads.emplace_back(inputs[0], *of_first);
   const auto results = graph_.custom(inputs, types, custom);
   for (std::size_t i = 0; i < results.size(); ++i) {
     bind(node.outputs[places[i]], {.type = types[i].type, .tensor = results[i]});

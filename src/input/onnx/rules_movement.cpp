@@ -214,6 +214,15 @@ bool split(OnnxImporter& in, const OnnxNode& node) {
   return true;
 }
 
+bool rows(OnnxImporter& in, const OnnxNode& node, const OnnxKnown& indices, std::size_t axis) {
+  const OnnxKnown* x = in.input(node, 0);
+  if (axis == 0 && x->type.shape.size() == 2 && is_float(x->type.dtype)) {
+    return in.write(node, "embedding", {x, &indices});
+  }
+  return in.write(node, "gather", {x, &indices},
+                  {listed("axes", {static_cast<std::int64_t>(axis)})});
+}
+
 // Rows that indices name; a single known index is a slice.
 bool gather(OnnxImporter& in, const OnnxNode& node) {
   const OnnxKnown* x = in.input(node, 0);
@@ -238,14 +247,11 @@ bool gather(OnnxImporter& in, const OnnxNode& node) {
     in.alias(node, *result);
     return true;
   }
-  if (*axis == 0 && x->type.shape.size() == 2 && is_float(x->type.dtype)) {
-    return in.write(node, "embedding", {x, indices});
-  }
-  return in.write(node, "gather", {x, indices},
-                  {listed("axes", {static_cast<std::int64_t>(*axis)})});
+  return rows(in, node, *indices, *axis);
 }
 
-// Slices that tuples of indices name.
+// Slices that tuples of indices name: rows of the first axis where a tuple has one index. Of longer
+// ones, for which the table has no row, a custom op reads as many elements as the result has.
 bool gather_tuples(OnnxImporter& in, const OnnxNode& node) {
   const OnnxKnown* x = in.input(node, 0);
   const OnnxKnown* indices = in.input(node, 1);
@@ -254,11 +260,17 @@ bool gather_tuples(OnnxImporter& in, const OnnxNode& node) {
   const std::uint64_t depth = indices->type.shape.back();
   if (batch < 0 || static_cast<std::uint64_t>(batch) + depth > x->type.shape.size()) return false;
   Shape shape(indices->type.shape.begin(), indices->type.shape.end() - 1);
+  if (batch == 0 && depth == 1) {
+    const auto places = in.reshape(*indices, shape);
+    if (places && rows(in, node, *places, 0)) return true;
+  }
   shape.insert(shape.end(),
                x->type.shape.begin() + static_cast<std::ptrdiff_t>(batch) +
                    static_cast<std::ptrdiff_t>(depth),
                x->type.shape.end());
-  return in.write_custom(node, OpClass::kMovement, 0, {{shape, x->type.dtype}});
+  const auto elements = checked_elements(shape);
+  if (!elements) return false;
+  return in.write_custom(node, OpClass::kMovement, 0, {{shape, x->type.dtype}}, *elements);
 }
 
 constexpr std::array kMovementRules = {

@@ -82,6 +82,36 @@ TEST_CASE("onnx: tuples of one index name rows, longer ones are not known") {
   CHECK(rows_of(read(graph(2, {2}))) == Lines{"custom"});
 }
 
+// A Relu of the slices of x that the tuples of i name.
+Graph gathered(const std::vector<Extent>& x, const std::vector<Extent>& i,
+               const std::vector<Extent>& y, std::int64_t batch = 0) {
+  return {.nodes = {node("GatherND", {"x", "i"}, {"g"}, {attribute("batch_dims", batch)}),
+                    node("Relu", {"g"}, {"y"})},
+          .inputs = {value("x", x), value("i", i, kInt64)},
+          .outputs = {value("y", y)}};
+}
+
+TEST_CASE("onnx: slices that tuples of one index name are rows of a gather") {
+  Model model = read(gathered({1'000'000, 64}, {10, 1}, {10, 64}));
+  CHECK(rows_of(model) == Lines{"reshape", "embedding", "relu"});
+  CHECK(unfused(model) == 4 * 4 * 640 + 8 * 10);
+  model = read(gathered({1000, 4, 16}, {2, 5, 1}, {2, 5, 4, 16}));
+  CHECK(rows_of(model) == Lines{"reshape", "gather", "relu"});
+  CHECK(unfused(model) == 4 * 4 * 640 + 8 * 10);
+}
+
+TEST_CASE("onnx: slices that longer tuples name are read, not the whole tensor") {
+  Model model = read(gathered({1000, 4, 64}, {10, 2}, {10, 64}));
+  CHECK(rows_of(model) == Lines{"custom", "relu"});
+  CHECK(unfused(model) == 4 * 4 * 640 + 8 * 20);
+  model = read(gathered({5, 1000, 64}, {5, 2, 1}, {5, 2, 64}, 1));
+  CHECK(rows_of(model) == Lines{"custom", "relu"});
+  CHECK(unfused(model) == 4 * 4 * 640 + 8 * 10);
+  // Of a small tensor, at most all of it.
+  model = read(gathered({2, 2, 64}, {10, 2}, {10, 64}));
+  CHECK(unfused(model) == 4 * (256 + 3 * 640) + 8 * 20);
+}
+
 TEST_CASE("onnx: sums so far and the largest of each row") {
   const Graph graph{
       .nodes = {node("CumSum", {"x", "axis"}, {"c"}),
