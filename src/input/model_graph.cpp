@@ -10,6 +10,7 @@
 #include "core/checked.hpp"
 #include "graph/attribute_reader.hpp"
 #include "graph/dim_expression.hpp"
+#include "input/model_shapes.hpp"
 #include "input/written_attention.hpp"
 #include "input/written_pattern.hpp"
 
@@ -395,6 +396,15 @@ Model ModelGraph::finish() {
   write_tensors(needed);
   write_outputs();
   return std::move(model_);
+}
+
+std::optional<ModelGraph::TensorId> reshaped(ModelGraph& graph, ModelGraph::TensorId tensor,
+                                             const ModelType& type) {
+  if (const auto origin = graph.written_by(tensor, "reshape")) {
+    tensor = std::get<ModelGraph::TensorId>(origin->inputs[0]);
+  }
+  if (graph.type(tensor).shape() == type.shape()) return tensor;
+  return graph.op("reshape", {tensor}, {listed("shape", type.extents)}, type);
 }
 
 }  // namespace fusecalc

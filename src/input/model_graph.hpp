@@ -209,4 +209,8 @@ class ModelGraph {
   std::unordered_map<std::string, std::uint32_t> names_;  // taken, with how often each was wanted
 };
 
+// The tensor in another shape; the shape that it had before counts, where it was reshaped.
+std::optional<ModelGraph::TensorId> reshaped(ModelGraph& graph, ModelGraph::TensorId tensor,
+                                             const ModelType& type);
+
 }  // namespace fusecalc

@@ -77,6 +77,9 @@ class OnnxImporter {
   // The same elements in another shape; a copy first where the strides do not allow it.
   std::optional<OnnxKnown> reshape(const OnnxKnown& value, const Shape& shape);
   std::optional<OnnxKnown> permute(const OnnxKnown& value, const std::vector<std::size_t>& perm);
+  // Products and sums along axes that letters name; nothing where they do not fit the shapes.
+  std::optional<OnnxKnown> einsum(const std::string& equation,
+                                  const std::vector<const OnnxKnown*>& operands);
   // A custom op with exact bytes; its outputs' types are inferred by the rule or stated by the
   // file. It reads all of its inputs, or of the first one so many elements at most.
   bool write_custom(const OnnxNode& node, OpClass op_class, std::uint64_t flops = 0,

@@ -9,6 +9,7 @@
 #include "core/error.hpp"
 #include "core/text.hpp"
 #include "input/affine.hpp"
+#include "input/einsum.hpp"
 #include "input/model_shapes.hpp"
 #include "input/onnx/importer.hpp"
 #include "input/onnx/rules.hpp"
@@ -23,6 +24,10 @@ std::vector<std::int64_t> contiguous(const Shape& shape) {
     result.push_back(static_cast<std::int64_t>(stride));
   }
   return result;
+}
+
+std::vector<std::int64_t> strides_in(const OnnxKnown& value) {
+  return value.strides.empty() ? contiguous(value.type.shape) : value.strides;
 }
 
 std::vector<WrittenDim> dims_of(const Shape& shape) {
@@ -184,8 +189,7 @@ std::optional<OnnxKnown> OnnxImporter::write_step(std::string_view op,
 
 std::optional<OnnxKnown> OnnxImporter::permute(const OnnxKnown& value,
                                                const std::vector<std::size_t>& perm) {
-  const std::vector<std::int64_t> before =
-      value.strides.empty() ? contiguous(value.type.shape) : value.strides;
+  const std::vector<std::int64_t> before = strides_in(value);
   std::vector<WrittenDim> axes;
   std::vector<std::int64_t> strides;
   for (const std::size_t axis : perm) {
@@ -210,6 +214,19 @@ std::optional<OnnxKnown> OnnxImporter::reshape(const OnnxKnown& value, const Sha
     from = &*copied;
   }
   return write_step("reshape", {from}, {{"shape", dims_of(shape)}});
+}
+
+std::optional<OnnxKnown> OnnxImporter::einsum(const std::string& equation,
+                                              const std::vector<const OnnxKnown*>& operands) {
+  std::vector<StridedTensor> tensors;
+  for (const OnnxKnown* each : operands) {
+    tensors.push_back({tensor_of(*each), strides_in(*each)});
+  }
+  auto result = write_einsum(graph_, equation, std::move(tensors));
+  if (!result) return std::nullopt;
+  OnnxKnown value{.type = graph_.type(result->tensor).type, .tensor = result->tensor};
+  if (result->strides != contiguous(value.type.shape)) value.strides = std::move(result->strides);
+  return value;
 }
 
 // The inputs of a node, and what the graphs inside it read.

@@ -103,6 +103,19 @@ bool gemm(OnnxImporter& in, const OnnxNode& node) {
   return in.write(node, "fma", {&*product, alpha, &*term});
 }
 
+bool einsum(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxAttribute* equation = node.find("equation");
+  std::vector<const OnnxKnown*> operands;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    if (in.input(node, i) == nullptr) return false;
+    operands.push_back(in.input(node, i));
+  }
+  if (equation == nullptr || !equation->text) return false;
+  const auto result = in.einsum(std::string(*equation->text), operands);
+  if (result) in.alias(node, *result);
+  return result.has_value();
+}
+
 // [B, T, heads * size] as [B, heads, T, size].
 std::optional<OnnxKnown> split_heads(OnnxImporter& in, const OnnxKnown& x, std::int64_t heads) {
   if (x.type.shape.size() == 4) return x;
@@ -185,6 +198,7 @@ constexpr std::array kProductRules = {
     OnnxRuleRow{"MatMulInteger", whole_matmul},
     OnnxRuleRow{"QLinearMatMul", whole_matmul},
     OnnxRuleRow{"Gemm", gemm},
+    OnnxRuleRow{"Einsum", einsum},
     OnnxRuleRow{"Attention", attention},
     OnnxRuleRow{"RNN", recurrent},
     OnnxRuleRow{"GRU", recurrent},

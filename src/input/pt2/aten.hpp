@@ -32,7 +32,6 @@ std::span<const AtenRule> aten_product_rules();
 std::span<const AtenRule> aten_window_rules();
 std::span<const AtenRule> aten_backward_rules();
 std::span<const AtenRule> aten_composed_rules();
-std::span<const AtenRule> aten_einsum_rules();
 std::span<const AtenRule> aten_recurrent_rules();
 
 // Applies the rule of an op. A pointwise op without one, whose name is that of a row of the op
@@ -45,11 +44,7 @@ bool apply_complex_rule(const AtenCall& call, std::string_view op);
 // What an op without a row does to memory, as far as its name tells.
 OpClass aten_class(std::string_view op);
 
-// For rules. The tensor in another shape; the shape that it had before counts, where it was
-// reshaped.
-std::optional<ModelGraph::TensorId> reshaped(const AtenCall& call, ModelGraph::TensorId tensor,
-                                             const ModelType& type);
-// A range of an axis, read where it is; or nothing. `type` is the result's.
+// For rules. A range of an axis, read where it is; or nothing. `type` is the result's.
 std::optional<ModelGraph::TensorId> sliced(ModelGraph& graph, ModelGraph::TensorId tensor,
                                            const AxisRange& range, const ModelType& type);
 // The whole with a range of an axis replaced by `part`; or nothing.

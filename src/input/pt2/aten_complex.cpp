@@ -32,7 +32,7 @@ std::optional<TensorId> part_of(const AtenCall& call, const ProgramValue& value,
   type.type.dtype = one.dtype();
   const AxisRange range{.axis = value.type.shape().size(), .start = which, .end = which + 1};
   const auto part = sliced(call.graph(), value.pairs, range, one);
-  return part ? reshaped(call, *part, type) : std::nullopt;
+  return part ? reshaped(call.graph(), *part, type) : std::nullopt;
 }
 
 bool joined_parts(const AtenCall& call, const std::array<TensorId, 2>& parts) {
@@ -75,7 +75,7 @@ bool show_part(const AtenCall& call, const ProgramValue& value, std::int64_t whi
 
 bool reshape_pairs(const AtenCall& call, const ProgramValue& value) {
   if (!viewable(value.type.shape(), value.strides, call.type().shape())) return false;
-  const auto pairs = reshaped(call, value.pairs, pairs_of(call, value, call.type()));
+  const auto pairs = reshaped(call.graph(), value.pairs, pairs_of(call, value, call.type()));
   if (pairs) call.share_pairs(0, *call.value("self"), *pairs);
   return pairs.has_value();
 }
@@ -170,14 +170,14 @@ bool multiply(const AtenCall& call) {
   flat.type.shape.back() *= 2;
   flat.extents.back() = static_cast<std::int64_t>(flat.type.shape.back());
   flat.type.dtype = call.graph().type(x.pairs).dtype();
-  const auto numbers = reshaped(call, x.pairs, flat);
+  const auto numbers = reshaped(call.graph(), x.pairs, flat);
   const auto cosines = part_of(call, angles, 0);
   const auto sines = part_of(call, angles, 1);
   if (!numbers || !cosines || !sines) return false;
   const auto rotated = call.graph().op("rotary", {*numbers, *cosines, *sines},
                                        {{.name = "interleaved", .value = true}}, flat);
   const auto pairs =
-      rotated ? reshaped(call, *rotated, pairs_of(call, x, call.type())) : std::nullopt;
+      rotated ? reshaped(call.graph(), *rotated, pairs_of(call, x, call.type())) : std::nullopt;
   if (pairs) call.set_pairs(0, *pairs);
   return pairs.has_value();
 }

@@ -115,7 +115,7 @@ bool select_scatter(const AtenCall& call, std::string_view) {
   const std::int64_t index = call.whole("index", 0);
   const auto extent = static_cast<std::int64_t>(whole.type.shape()[*axis]);
   const std::int64_t start = index < 0 ? index + extent : index;
-  const auto row = reshaped(call, call.tensor(*source), with_extent(whole.type, *axis, 1));
+  const auto row = reshaped(call.graph(), call.tensor(*source), with_extent(whole.type, *axis, 1));
   const auto result = row && start >= 0 && start < extent
                           ? overwritten(call.graph(), whole, *row, {*axis, start, start + 1})
                           : std::nullopt;
@@ -179,7 +179,7 @@ bool pixel_shuffle(const AtenCall& call, std::string_view) {
     perm.push_back(static_cast<std::int64_t>(lead + i));
   }
   const DType dtype = call.type().dtype();
-  const auto view = reshaped(call, call.tensor(*self), model_type(apart, dtype));
+  const auto view = reshaped(call.graph(), call.tensor(*self), model_type(apart, dtype));
   const auto copy =
       view ? call.graph().op("transpose", {*view}, {listed("perm", perm)}, model_type(moved, dtype))
            : std::nullopt;
@@ -211,7 +211,7 @@ bool channel_shuffle(const AtenCall& call, std::string_view) {
   std::vector<std::int64_t> perm(apart.shape().size());
   std::iota(perm.begin(), perm.end(), 0);
   std::swap(perm[1], perm[2]);
-  const auto view = reshaped(call, call.tensor(*self), apart);
+  const auto view = reshaped(call.graph(), call.tensor(*self), apart);
   const auto copy =
       view ? call.graph().op("transpose", {*view}, {listed("perm", perm)}, moved) : std::nullopt;
   return copy && call.op("reshape", {*copy}, {listed("shape", call.type().extents)});

@@ -164,7 +164,7 @@ bool all_in_order(const AtenCall& call, ValueId self, std::span<const std::strin
   const auto axes =
       std::span(shape).subspan(static_cast<std::size_t>(first - names.begin()), indices.size());
   if (!choose_all(call.graph(), indices, axes)) return false;
-  const auto same = reshaped(call, call.tensor(self), call.type());
+  const auto same = reshaped(call.graph(), call.tensor(self), call.type());
   const auto copy = same ? call.graph().op("copy", {*same}, {}, call.type()) : std::nullopt;
   if (copy) call.set(0, *copy);
   return copy.has_value();

@@ -124,7 +124,7 @@ bool prelu(const AtenCall& call, std::string_view) {
     ModelType columns = slopes.type;
     columns.type.shape.resize(rank - 1, 1);
     columns.extents.resize(rank - 1, std::int64_t{1});
-    const auto shown = reshaped(call, call.tensor(*weight), columns);
+    const auto shown = reshaped(call.graph(), call.tensor(*weight), columns);
     if (!shown) return false;
     (*inputs)[1] = *shown;
   }

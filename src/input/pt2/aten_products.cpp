@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "input/causal_mask.hpp"
+#include "input/einsum.hpp"
 #include "input/pt2/aten.hpp"
 #include "input/written_attention.hpp"
 
@@ -63,7 +64,7 @@ bool outer(const AtenCall& call, std::string_view) {
   ModelType column = call.at(*a).type;
   column.type.shape.push_back(1);
   column.extents.emplace_back(std::int64_t{1});
-  const auto rows = reshaped(call, call.tensor(*a), column);
+  const auto rows = reshaped(call.graph(), call.tensor(*a), column);
   return rows && call.op("mul", {*rows, call.tensor(*b)});
 }
 
@@ -143,6 +144,21 @@ bool baddbmm(const AtenCall& call, std::string_view) {
   return beta == 1 && call.op("add", {*product, call.operand(*self)});
 }
 
+// A single operand without a sum is a view of it.
+bool einsum(const AtenCall& call, std::string_view) {
+  const std::vector<ValueId> values = call.values("tensors");
+  std::vector<StridedTensor> operands;
+  for (const ValueId id : values) operands.push_back({call.tensor(id), call.at(id).strides});
+  const auto result = write_einsum(call.graph(), call.text("equation"), std::move(operands));
+  if (!result || call.graph().type(result->tensor).shape() != call.type().shape()) return false;
+  if (values.size() == 1 && call.at(values[0]).type.shape().size() == call.type().shape().size()) {
+    call.share(0, values[0], result->tensor);
+  } else {
+    call.set(0, result->tensor);
+  }
+  return true;
+}
+
 // The first query sees the first key alone, also where there are fewer queries than keys: a mask,
 // as `causal` aligns the last ones.
 std::optional<TensorId> first_aligned(const AtenCall& call, std::uint64_t queries,
@@ -217,6 +233,7 @@ constexpr std::array kProductRules = {
     AtenRule{"linear", linear},
     AtenRule{"addmm", addmm},
     AtenRule{"baddbmm", baddbmm},
+    AtenRule{"einsum", einsum},
     AtenRule{"scaled_dot_product_attention", attention},
     AtenRule{"_scaled_dot_product_flash_attention", attention},
     AtenRule{"_scaled_dot_product_flash_attention_for_cpu", attention},

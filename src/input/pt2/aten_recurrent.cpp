@@ -85,7 +85,7 @@ class Recurrence {
   }
 
   TensorId shaped(TensorId from, const Shape& shape) {
-    const auto result = reshaped(call_, from, model_type(shape, dtype_));
+    const auto result = reshaped(call_.graph(), from, model_type(shape, dtype_));
     if (!result) throw Unknown();
     return *result;
   }

@@ -30,7 +30,7 @@ bool reshape(const AtenCall& call, std::string_view) {
   }
   const bool shares = viewable(value.type.shape(), value.strides, type.shape());
   const auto tensor = shares ? std::optional(call.tensor(*self)) : copied(call, *self);
-  const auto result = tensor ? reshaped(call, *tensor, type) : std::nullopt;
+  const auto result = tensor ? reshaped(call.graph(), *tensor, type) : std::nullopt;
   if (!result) return false;
   if (shares) {
     call.share(0, *self, *result);
@@ -196,7 +196,7 @@ bool select(const AtenCall& call, std::string_view) {
   row.type.shape[*axis] = 1;
   row.extents[*axis] = std::int64_t{1};
   const auto part = sliced(call.graph(), call.tensor(*self), {*axis, index, index + 1, 1}, row);
-  const auto result = part ? reshaped(call, *part, call.type()) : std::nullopt;
+  const auto result = part ? reshaped(call.graph(), *part, call.type()) : std::nullopt;
   if (!result) return false;
   call.share(0, *self, *result);
   return true;
@@ -240,7 +240,7 @@ bool unbind(const AtenCall& call, std::string_view) {
   for (std::size_t i = 0; i < call.results(); ++i) {
     const auto index = static_cast<std::int64_t>(i);
     const auto part = sliced(call.graph(), tensor, {*axis, index, index + 1, 1}, row);
-    const auto result = part ? reshaped(call, *part, call.type(i)) : std::nullopt;
+    const auto result = part ? reshaped(call.graph(), *part, call.type(i)) : std::nullopt;
     if (!result) return false;
     call.share(i, *self, *result);
   }
@@ -326,15 +326,6 @@ constexpr std::array kViewRules = {
 }  // namespace
 
 std::span<const AtenRule> aten_view_rules() { return kViewRules; }
-
-std::optional<ModelGraph::TensorId> reshaped(const AtenCall& call, ModelGraph::TensorId tensor,
-                                             const ModelType& type) {
-  if (const auto origin = call.graph().written_by(tensor, "reshape")) {
-    tensor = std::get<ModelGraph::TensorId>(origin->inputs[0]);
-  }
-  if (call.graph().type(tensor).shape() == type.shape()) return tensor;
-  return call.graph().op("reshape", {tensor}, {listed("shape", type.extents)}, type);
-}
 
 std::optional<ModelGraph::TensorId> sliced(ModelGraph& graph, ModelGraph::TensorId tensor,
                                            const AxisRange& range, const ModelType& type) {

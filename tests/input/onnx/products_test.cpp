@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -162,4 +163,62 @@ TEST_CASE("onnx: a choice of two numbers has their type") {
       .constants = {half("one", "\0\x3c"sv), half("zero", "\0\0"sv)}};
   // c; m, written and read; x and y.
   CHECK(unfused(read(graph)) == 64 * (1 + 2 + 2 + 2 + 2));
+}
+
+TEST_CASE("onnx: an Einsum is products of matrices, or of elements") {
+  const auto elements = [](const std::string& equation,
+                           const std::vector<std::vector<Extent>>& shapes,
+                           const std::vector<Extent>& result) {
+    Graph graph{.outputs = {value("y", result)}};
+    std::vector<std::string> names;
+    for (const std::vector<Extent>& shape : shapes) {
+      names.push_back("x" + std::to_string(names.size()));
+      graph.inputs.push_back(value(names.back(), shape));
+    }
+    graph.nodes = {node("Einsum", names, {"e"}, {text_attribute("equation", equation)}),
+                   node("Relu", {"e"}, {"y"})};
+    const Model model = read(graph);
+    CHECK(model.origin.opaque == 0);
+    return unfused(model) / 4;
+  };
+  // The product; the Relu reads and writes its result.
+  CHECK(elements("ij, jk -> ik", {{2, 3}, {3, 5}}, {2, 5}) == (6 + 15 + 10) + 20);
+  CHECK(elements("ij->ji", {{3, 5}}, {5, 3}) == 30);
+  // Experts: tokens of each, times its matrix.
+  CHECK(elements("ecm,emh->ech", {{4, 8, 16}, {4, 16, 32}}, {4, 8, 32}) ==
+        (512 + 2048 + 1024) + 2048);
+  // Without an arrow, the letters that occur once, in their order.
+  CHECK(elements("kj,ik", {{3, 5}, {2, 3}}, {2, 5}) == (6 + 15 + 10) + 20);
+  // Axes without letters are those of a batch.
+  CHECK(elements("...ij,...jk->...ik", {{7, 2, 3}, {7, 3, 5}}, {7, 2, 5}) ==
+        7 * ((6 + 15 + 10) + 20));
+  CHECK(elements("...ij,jk", {{7, 2, 3}, {3, 5}}, {7, 2, 5}) == (42 + 15 + 70) + 140);
+}
+
+TEST_CASE("onnx: attention of Einsums is attention") {
+  const Graph graph{
+      .nodes = {node("Einsum", {"q", "k"}, {"s"}, {text_attribute("equation", "bhqd,bhkd->bhqk")}),
+                node("Mul", {"s", "root"}, {"scaled"}), node("Softmax", {"scaled"}, {"p"}),
+                node("Einsum", {"p", "v"}, {"y"}, {text_attribute("equation", "bhqk,bhkd->bhqd")})},
+      .inputs = {value("q", {2, 8, 512, 64}), value("k", {2, 8, 512, 64}),
+                 value("v", {2, 8, 512, 64})},
+      .outputs = {value("y", {2, 8, 512, 64})},
+      .constants = {real("root", 0.125F)}};
+  const Model model = read(graph);
+  CHECK(std::ranges::count(rows_of(model), "attention") == 1);
+  CHECK(unfused(model) == std::uint64_t{4} * 4 * 2 * 8 * 512 * 64);
+}
+
+TEST_CASE("onnx: an Einsum whose letters do not fit is opaque") {
+  const auto rows = [](const std::string& equation) {
+    return rows_of(
+        read({.nodes = {node("Einsum", {"a", "b"}, {"y"}, {text_attribute("equation", equation)})},
+              .inputs = {value("a", {3, 3}), value("b", {4, 3})},
+              .outputs = {value("y", {3})}}));
+  };
+  for (const char* equation :
+       {"ii,jk->i", "ijk,jk->i", "ij,jk->i", "ij->i", "ij,jk,k->i", "i.j,jk->i", "..ij,jk->i"}) {
+    CAPTURE(equation);
+    CHECK(rows(equation) == Words{"custom"});
+  }
 }

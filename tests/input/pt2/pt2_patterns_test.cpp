@@ -200,6 +200,8 @@ TEST_CASE("pt2: einsum is products of matrices, or of elements") {
         4 * 1024 + (1024 + 1024 + 512) + 1024);
   CHECK(bytes("i,j->ij", {{3}, {5}}, {3, 5}) == (3 + 5 + 15) + 30);
   CHECK(bytes("ij->ji", {{3, 5}}, {5, 3}) == 30);
+  // Axes without letters are those of a batch.
+  CHECK(bytes("...ij,jk->...ik", {{7, 2, 3}, {3, 5}}, {7, 2, 5}) == (42 + 15 + 70) + 140);
   // Summed over j first.
   CHECK(bytes("ij->i", {{3, 5}}, {3}) == (15 + 3) + 6);
 }

@@ -1,11 +1,9 @@
-// einsum: products and sums along axes that letters name.
+#include "input/einsum.hpp"
 
 #include <algorithm>
-#include <array>
-#include <numeric>
 
 #include "core/checked.hpp"
-#include "input/pt2/aten.hpp"
+#include "input/model_shapes.hpp"
 
 namespace fusecalc {
 namespace {
@@ -19,12 +17,78 @@ struct Lettered {
   std::vector<std::int64_t> strides;
 };
 
+using Terms = std::vector<std::string>;
+
+// No letter occurs twice.
+bool are_letters(std::string letters) {
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  if (!std::ranges::all_of(letters, is_letter)) return false;
+  std::ranges::sort(letters);
+  return std::ranges::adjacent_find(letters) == letters.end();
+}
+
+// Without an arrow, the result has the letters that occur once, in order, after those of "...".
+std::string implied_result(const std::string& equation) {
+  std::string result;
+  for (char letter = 'A'; letter <= 'z'; ++letter) {
+    if (std::ranges::count(equation, letter) == 1) result += letter;
+  }
+  return (equation.find('.') == std::string::npos ? "" : "...") + result;
+}
+
+// Letters of their own for the axes that "..." leaves out, the last ones of `more`.
+bool name_rest(std::string& term, std::size_t rank, std::string_view more) {
+  const std::size_t dots = term.find("...");
+  if (dots == std::string::npos) return term.size() == rank && are_letters(term);
+  const std::size_t named = term.size() - 3;
+  if (rank < named || rank - named > more.size()) return false;
+  term.replace(dots, 3, more.substr(more.size() - (rank - named)));
+  return are_letters(term);
+}
+
+// The letters that a term names, without "...".
+std::size_t named_in(std::string_view term) {
+  return term.size() - (term.find("...") == std::string_view::npos ? 0 : 3);
+}
+
+// The letters of each operand and, last, of the result; nothing where they do not fit.
+std::optional<Terms> terms_of(std::string equation, const std::vector<std::size_t>& ranks) {
+  std::erase(equation, ' ');
+  const std::size_t arrow = equation.find("->");
+  std::string result =
+      arrow == std::string::npos ? implied_result(equation) : equation.substr(arrow + 2);
+  const std::string operands = equation.substr(0, arrow);
+  std::string unused;
+  for (char letter = 'z'; letter >= 'A'; --letter) {
+    const bool is_letter = letter >= 'a' || letter <= 'Z';
+    if (is_letter && equation.find(letter) == std::string::npos) unused += letter;
+  }
+  Terms terms;
+  std::size_t most_left_out = 0;
+  for (std::size_t from = 0; from <= operands.size();) {
+    const std::size_t to = std::min(operands.find(',', from), operands.size());
+    const std::string term = operands.substr(from, to - from);
+    if (terms.size() == ranks.size()) return std::nullopt;
+    const std::size_t rank = ranks[terms.size()];
+    if (!name_rest(terms.emplace_back(term), rank, unused)) return std::nullopt;
+    most_left_out = std::max(most_left_out, rank - named_in(term));
+    from = to + 1;
+  }
+  const bool all_left_out = named_in(result) != result.size();
+  if (!name_rest(result, named_in(result) + (all_left_out ? most_left_out : 0), unused)) {
+    return std::nullopt;
+  }
+  if (terms.size() != ranks.size()) return std::nullopt;
+  terms.push_back(std::move(result));
+  return terms;
+}
+
 class Einsum {
  public:
-  explicit Einsum(const AtenCall& call) : call_(call), graph_(call.graph()) {}
+  Einsum(ModelGraph& graph, std::vector<Lettered> operands, std::string result)
+      : graph_(graph), operands_(std::move(operands)), result_(std::move(result)) {}
 
-  bool run() {
-    if (!read_equation()) return false;
+  std::optional<Lettered> run() {
     std::optional<Lettered> result = operands_[0];
     for (std::size_t i = 1; result && i < operands_.size(); ++i) {
       // What neither the result nor a later operand names is summed here.
@@ -33,52 +97,10 @@ class Einsum {
       result = product(*result, operands_[i], later);
     }
     if (result) result = summed(*result, result_);
-    if (result) result = ordered(*result, result_);
-    if (!result || graph_.type(result->tensor).shape() != call_.type().shape()) return false;
-    const std::vector<ValueId> values = call_.values("tensors");
-    const bool view = values.size() == 1 && result->letters.size() == letters_of_.size();
-    if (view) {
-      call_.share(0, values[0], result->tensor);
-    } else {
-      call_.set(0, result->tensor);
-    }
-    return true;
+    return result ? ordered(*result, result_) : std::nullopt;
   }
 
  private:
-  // "bij,bjk->bik"; spaces are ignored, other characters are not known.
-  bool read_equation() {
-    std::string equation = call_.text("equation");
-    std::erase(equation, ' ');
-    const std::size_t arrow = equation.find("->");
-    if (arrow == std::string::npos) return false;
-    result_ = equation.substr(arrow + 2);
-    const std::vector<ValueId> values = call_.values("tensors");
-    std::size_t from = 0;
-    for (const ValueId id : values) {
-      const std::size_t to = std::min(equation.find(',', from), arrow);
-      if (from > arrow) return false;
-      const ProgramValue& value = call_.at(id);
-      Lettered operand{.tensor = 0, .letters = equation.substr(from, to - from), .strides = {}};
-      from = to + 1;
-      if (operand.letters.size() != value.type.shape().size()) return false;
-      if (!are_letters(operand.letters)) return false;
-      operand.strides = value.strides;
-      operand.tensor = call_.tensor(id);
-      operands_.push_back(std::move(operand));
-    }
-    if (values.size() == 1) letters_of_ = operands_[0].letters;
-    return !operands_.empty() && from == arrow + 1 && are_letters(result_);
-  }
-
-  // No letter occurs twice.
-  static bool are_letters(std::string letters) {
-    const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
-    if (!std::ranges::all_of(letters, is_letter)) return false;
-    std::ranges::sort(letters);
-    return std::ranges::adjacent_find(letters) == letters.end();
-  }
-
   static bool has(std::string_view letters, char letter) {
     return letters.find(letter) != std::string_view::npos;
   }
@@ -151,7 +173,7 @@ class Einsum {
       if (!copy) return std::nullopt;
       tensor = *copy;
     }
-    return reshaped(call_, tensor, model_type(shape, type.dtype()));
+    return reshaped(graph_, tensor, model_type(shape, type.dtype()));
   }
 
   std::optional<Lettered> product(const Lettered& first, const Lettered& second,
@@ -223,7 +245,7 @@ class Einsum {
     Lettered result{*product, roles.batch + roles.rows + roles.columns, {}};
     Shape shape;
     for (const char letter : result.letters) shape.push_back(extent_of(a, b, letter));
-    const auto apart = reshaped(call_, *product, model_type(shape, dtype));
+    const auto apart = reshaped(graph_, *product, model_type(shape, dtype));
     if (!apart) return std::nullopt;
     result.tensor = *apart;
     result.strides = contiguous(shape);
@@ -241,19 +263,29 @@ class Einsum {
                           elements_between(shape, k, shape.size())});
   }
 
-  const AtenCall& call_;
   ModelGraph& graph_;
   std::vector<Lettered> operands_;
   std::string result_;
-  std::string letters_of_;  // of a single operand
 };
-
-bool einsum(const AtenCall& call, std::string_view) { return Einsum(call).run(); }
-
-constexpr std::array kEinsumRules = {AtenRule{"einsum", einsum}};
 
 }  // namespace
 
-std::span<const AtenRule> aten_einsum_rules() { return kEinsumRules; }
+std::optional<StridedTensor> write_einsum(ModelGraph& graph, std::string equation,
+                                          std::vector<StridedTensor> operands) {
+  constexpr std::size_t kMostOperands = 64;
+  if (operands.empty() || operands.size() > kMostOperands) return std::nullopt;
+  std::vector<std::size_t> ranks;
+  for (const StridedTensor& each : operands)
+    ranks.push_back(graph.type(each.tensor).shape().size());
+  auto terms = terms_of(std::move(equation), ranks);
+  if (!terms) return std::nullopt;
+  std::vector<Lettered> lettered;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    lettered.push_back({operands[i].tensor, (*terms)[i], std::move(operands[i].strides)});
+  }
+  auto result = Einsum(graph, std::move(lettered), std::move(terms->back())).run();
+  if (!result) return std::nullopt;
+  return StridedTensor{result->tensor, std::move(result->strides)};
+}
 
 }  // namespace fusecalc
