@@ -105,13 +105,32 @@ bool linear(const AtenCall& call, std::string_view) {
   return call.op("linear", inputs);
 }
 
-// bias + a @ b, where b is [in, out]: a linear of a view of b.
+// alpha * product + beta * self, of factors that no row has: ops of their own.
+bool add_scaled(const AtenCall& call, TensorId product, ValueId self) {
+  const double alpha = call.number("alpha").value_or(1);
+  const double beta = call.number("beta").value_or(1);
+  std::optional<TensorId> scaled = product;
+  if (alpha != 1) scaled = call.graph().op("mul", {product, alpha}, {}, call.type());
+  if (!scaled) return false;
+  if (beta == 0) return call.set(0, *scaled), true;
+  ModelGraph::Input term = call.operand(self);
+  if (beta != 1) {
+    const auto* tensor = std::get_if<TensorId>(&term);
+    if (tensor == nullptr) return call.op("add", {*scaled, std::get<double>(term) * beta});
+    const auto times =
+        call.graph().op("mul", {term, beta}, {}, ModelType(call.graph().type(*tensor)));
+    if (!times) return false;
+    term = *times;
+  }
+  return call.op("add", {*scaled, term});
+}
+
+// beta * self + alpha * a @ b, where b is [in, out]: a linear of a view of b.
 bool addmm(const AtenCall& call, std::string_view) {
-  const auto bias = call.value("self");
+  const auto self = call.value("self");
   const auto a = call.value("mat1");
   const auto b = call.value("mat2");
-  if (!bias || !a || !b) return false;
-  if (call.number("alpha").value_or(1) != 1 || call.number("beta").value_or(1) != 1) return false;
+  if (!self || !a || !b) return false;
   Factor weight = factor(call, *b);
   if (!weight.transposed) {
     ModelType type = call.graph().type(weight.tensor);
@@ -122,10 +141,11 @@ bool addmm(const AtenCall& call, std::string_view) {
     if (!view) return false;
     weight.tensor = *view;
   }
-  if (call.op("linear", {call.tensor(*a), weight.tensor, call.tensor(*bias)})) return true;
-  // A bias that is no row of the result is added on its own.
+  const bool plain = call.number("alpha").value_or(1) == 1 && call.number("beta").value_or(1) == 1;
+  if (plain && call.op("linear", {call.tensor(*a), weight.tensor, call.tensor(*self)})) return true;
+  // What is no row of the result, or is scaled, is added on its own.
   const auto product = call.graph().op("linear", {call.tensor(*a), weight.tensor}, {}, call.type());
-  return product && call.op("add", {*product, call.operand(*bias)});
+  return product && add_scaled(call, *product, *self);
 }
 
 bool baddbmm(const AtenCall& call, std::string_view) {
@@ -133,15 +153,11 @@ bool baddbmm(const AtenCall& call, std::string_view) {
   const auto a = call.value("batch1");
   const auto b = call.value("batch2");
   if (!self || !a || !b) return false;
-  if (call.number("alpha").value_or(1) != 1) return false;
-  const double beta = call.number("beta").value_or(1);
   const Factor left = factor(call, *a);
   const Factor right = factor(call, *b);
   const auto product =
       call.graph().op("matmul", {left.tensor, right.tensor}, transposed(left, right), call.type());
-  if (!product) return false;
-  if (beta == 0) return call.set(0, *product), true;
-  return beta == 1 && call.op("add", {*product, call.operand(*self)});
+  return product && add_scaled(call, *product, *self);
 }
 
 // A single operand without a sum is a view of it.

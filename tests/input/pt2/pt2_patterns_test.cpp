@@ -169,6 +169,53 @@ TEST_CASE("pt2: a cast back to the type before is what was cast") {
   CHECK(unfused(model) == 32 * (4 + 2) + 32 * (2 + 2));
 }
 
+TEST_CASE(
+    "pt2: attention whose products add a bias to what they scale is one op, as Bloom has it") {
+  for (const double beta : {1.0, 0.5}) {
+    ProgramText text;
+    text.input("q", {8, 8, 16}).input("k", {8, 8, 16}).input("v", {8, 8, 16});
+    text.input("alibi", {8, 1, 8}).tensor("kt", {8, 16, 8}, {128, 1, 16});
+    text.tensor("s", {8, 8, 8}).tensor("p", {8, 8, 8}).tensor("y", {8, 8, 16});
+    text.node("transpose", {{"self", "k"}, {"dim0", 1}, {"dim1", 2}}, {"kt"});
+    text.node(
+        "baddbmm",
+        {{"self", "alibi"}, {"batch1", "q"}, {"batch2", "kt"}, {"beta", beta}, {"alpha", 0.25}},
+        {"s"});
+    text.node("_softmax", {{"self", "s"}, {"dim", -1}, {"half_to_float", false}}, {"p"});
+    text.node("bmm", {{"self", "p"}, {"mat2", "v"}}, {"y"}).output("y");
+    const Model model = read(text);
+    CHECK(model.origin.opaque == 0);
+    CHECK(ops_of(model).back().starts_with("attention(q, k, v, "));
+    // A scaled bias is written and read again.
+    CHECK(unfused(model) == 4 * (4 * 1024 + 64) + (beta == 1 ? 0 : 4 * 2 * 64));
+  }
+}
+
+TEST_CASE("pt2: factors of addmm and baddbmm are ops where they are not 1") {
+  const auto ops = [](const std::string& op, double beta, double alpha) {
+    ProgramText text;
+    text.input("b", {6}).input("x", {4, 8}).input("w", {8, 6}).input("c", {5, 6});
+    text.input("u", {5, 4, 8}).input("v", {5, 8, 6}).tensor("y", {4, 6}).tensor("z", {5, 4, 6});
+    if (op == "addmm") {
+      text.node("addmm",
+                {{"self", "b"}, {"mat1", "x"}, {"mat2", "w"}, {"beta", beta}, {"alpha", alpha}},
+                {"y"});
+    } else {
+      text.node("baddbmm",
+                {{"self", "b"}, {"batch1", "u"}, {"batch2", "v"}, {"beta", beta}, {"alpha", alpha}},
+                {"z"});
+    }
+    return ops_of(read(text.output(op == "addmm" ? "y" : "z")));
+  };
+  CHECK(ops("addmm", 1, 1) == Words{"permute_view(w)", "linear(x, addmm.permute_view, b)"});
+  CHECK(ops("addmm", 0, 1) == Words{"permute_view(w)", "linear(x, addmm.permute_view)"});
+  CHECK(ops("addmm", 2, 3) == Words{"permute_view(w)", "linear(x, addmm.permute_view)",
+                                    "mul(addmm.linear, number)", "mul(b, number)",
+                                    "add(addmm.mul, addmm.mul_2)"});
+  CHECK(ops("baddbmm", 1, 1) == Words{"matmul(u, v)", "add(baddbmm.matmul, b)"});
+  CHECK(ops("baddbmm", 0, 3) == Words{"matmul(u, v)", "mul(baddbmm.matmul, number)"});
+}
+
 TEST_CASE("pt2: einsum is products of matrices, or of elements") {
   const auto bytes = [](const std::string& equation, const std::vector<Sizes>& inputs,
                         const Sizes& result) {
