@@ -46,9 +46,9 @@ constexpr std::array kClasses = {
 std::unordered_map<std::string_view, AtenRule> all_rules() {
   std::unordered_map<std::string_view, AtenRule> rules;
   for (const auto& part :
-       {aten_view_rules(), aten_index_rules(), aten_movement_rules(), aten_pointwise_rules(),
-        aten_row_rules(), aten_product_rules(), aten_composed_rules(), aten_recurrent_rules(),
-        aten_window_rules(), aten_backward_rules()}) {
+       {aten_view_rules(), aten_axis_rules(), aten_index_rules(), aten_movement_rules(),
+        aten_pointwise_rules(), aten_row_rules(), aten_product_rules(), aten_composed_rules(),
+        aten_recurrent_rules(), aten_window_rules(), aten_backward_rules()}) {
     for (const AtenRule& rule : part) rules.emplace(rule.op, rule);
   }
   return rules;

@@ -24,6 +24,7 @@ struct AtenRule {
 };
 
 std::span<const AtenRule> aten_view_rules();
+std::span<const AtenRule> aten_axis_rules();
 std::span<const AtenRule> aten_movement_rules();
 std::span<const AtenRule> aten_index_rules();
 std::span<const AtenRule> aten_pointwise_rules();

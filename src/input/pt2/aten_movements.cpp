@@ -135,6 +135,17 @@ bool index_select(const AtenCall& call, std::string_view) {
                  {listed("axes", {WrittenDim(call.whole("dim", 0))})});
 }
 
+// Of all elements, one after the other.
+bool take(const AtenCall& call, std::string_view) {
+  const auto self = call.value("self");
+  const auto index = call.value("index");
+  if (!self || !index) return false;
+  const ModelType from = call.at(*self).type;
+  const auto flat =
+      reshaped(call.graph(), call.tensor(*self), model_type({elements_of(from)}, from.dtype()));
+  return flat && call.op("gather", {*flat, call.tensor(*index)}, {listed("axes", {0})});
+}
+
 // A custom op that reads as many elements of `self` as the result has, and all of the rest.
 bool gather_some(const AtenCall& call, std::string_view) {
   const auto self = call.value("self");
@@ -213,6 +224,7 @@ constexpr std::array kMovementRules = {
     AtenRule{"embedding_bag", embedding_bag},
     AtenRule{"_embedding_bag", embedding_bag},
     AtenRule{"index_select", index_select},
+    AtenRule{"take", take},
     AtenRule{"index", index},
 };
 

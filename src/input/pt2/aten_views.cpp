@@ -112,17 +112,6 @@ bool movedim(const AtenCall& call, std::string_view) {
   return permuted(call, perm);
 }
 
-bool expand(const AtenCall& call, std::string_view) {
-  const auto self = call.value("self");
-  if (!self) return false;
-  const ProgramValue value = call.copy_of(*self);
-  if (value.number) return call.share_number(0, *self, *value.number), true;
-  if (value.base != ProgramValue::kNoTensor) return call.share_base(0, *self, value.base), true;
-  if (value.type.shape() == call.type().shape()) return call.share(0, *self, value.tensor), true;
-  call.share_base(0, *self, value.tensor);
-  return true;
-}
-
 // The same elements: what is no copy on its own, such as alias or dropout outside of training.
 bool same(const AtenCall& call, std::string_view) {
   const std::vector<ValueId> values = call.all_values();
@@ -284,10 +273,6 @@ constexpr std::array kViewRules = {
     AtenRule{"adjoint", transpose},
     AtenRule{"movedim", movedim},
     AtenRule{"moveaxis", movedim},
-    AtenRule{"expand", expand},
-    AtenRule{"expand_as", expand},
-    AtenRule{"expand_copy", expand},
-    AtenRule{"broadcast_to", expand},
     AtenRule{"alias", same},
     AtenRule{"alias_copy", same},
     AtenRule{"detach", same},
