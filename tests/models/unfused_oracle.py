@@ -35,7 +35,9 @@ SEVERAL_OPS = {"einsum", "lstm", "gru", "slice_scatter", "select_scatter", "inde
                "convolution_backward", "native_layer_norm_backward", "native_batch_norm_backward",
                "_scaled_dot_product_flash_attention_for_cpu_backward", "nll_loss_backward", "nll_loss_forward",
                "_native_batch_norm_legit_functional", "max_pool2d_with_indices_backward", "sort", "topk",
-               "log_softmax_backward_data", "pad", "roll"}
+               "log_softmax_backward_data", "pad", "roll", "baddbmm", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div",
+               "binary_cross_entropy_with_logits", "cosine_similarity", "std_mean", "_weight_norm",
+               "_weight_norm_interface", "celu", "threshold", "logaddexp", "nan_to_num", "diagonal", "unfold"}
 
 
 class Unknown(Exception):

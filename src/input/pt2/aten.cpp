@@ -33,7 +33,6 @@ constexpr std::array kClasses = {
     ClassRow{"addcdiv", kPointwise},
     ClassRow{"addcmul", kPointwise},
     ClassRow{"lerp", kPointwise},
-    ClassRow{"var_mean", kReduce},
     ClassRow{"max", kReduce},
     ClassRow{"min", kReduce},
     ClassRow{"linalg_vector_norm", kReduce},
@@ -45,10 +44,10 @@ constexpr std::array kClasses = {
 
 std::unordered_map<std::string_view, AtenRule> all_rules() {
   std::unordered_map<std::string_view, AtenRule> rules;
-  for (const auto& part :
-       {aten_view_rules(), aten_axis_rules(), aten_index_rules(), aten_movement_rules(),
-        aten_pointwise_rules(), aten_row_rules(), aten_product_rules(), aten_composed_rules(),
-        aten_recurrent_rules(), aten_window_rules(), aten_backward_rules()}) {
+  for (const auto& part : {aten_view_rules(), aten_axis_rules(), aten_index_rules(),
+                           aten_movement_rules(), aten_pointwise_rules(), aten_row_rules(),
+                           aten_loss_rules(), aten_product_rules(), aten_composed_rules(),
+                           aten_recurrent_rules(), aten_window_rules(), aten_backward_rules()}) {
     for (const AtenRule& rule : part) rules.emplace(rule.op, rule);
   }
   return rules;

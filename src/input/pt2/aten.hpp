@@ -29,6 +29,7 @@ std::span<const AtenRule> aten_movement_rules();
 std::span<const AtenRule> aten_index_rules();
 std::span<const AtenRule> aten_pointwise_rules();
 std::span<const AtenRule> aten_row_rules();
+std::span<const AtenRule> aten_loss_rules();
 std::span<const AtenRule> aten_product_rules();
 std::span<const AtenRule> aten_window_rules();
 std::span<const AtenRule> aten_backward_rules();
@@ -53,6 +54,8 @@ std::optional<ModelGraph::TensorId> overwritten(ModelGraph& graph, const Program
                                                 ModelGraph::TensorId part, const AxisRange& range);
 // The rule of a pointwise op that has one or two operands and the name of its row.
 bool pointwise_by_name(const AtenCall& call, std::string_view op);
+// With these, softplus is log(sigmoid(x)): -softplus(-x).
+std::vector<WrittenAttribute> log_sigmoid_attributes();
 // Which of a node's results are not None, as the attribute "gradients".
 WrittenAttribute given_gradients(const AtenCall& call);
 

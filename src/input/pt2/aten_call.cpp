@@ -20,6 +20,15 @@ const std::string& result_name(const ProgramNode& node, std::size_t result) {
   return nothing;
 }
 
+std::optional<std::vector<ModelGraph::Input>> all_of(const std::vector<AtenCall::Step>& steps) {
+  std::vector<ModelGraph::Input> inputs;
+  for (const AtenCall::Step& step : steps) {
+    if (!step) return std::nullopt;
+    inputs.push_back(*step);
+  }
+  return inputs;
+}
+
 }  // namespace
 
 ModelGraph& AtenCall::graph() const { return importer_.graph_; }
@@ -232,6 +241,20 @@ bool AtenCall::op(std::string_view row, std::vector<ModelGraph::Input> inputs,
   if (!made) return false;
   for (std::size_t i = 0; i < outputs; ++i) set(i, (*made)[i]);
   return true;
+}
+
+AtenCall::Step AtenCall::step(std::string_view row, const std::vector<Step>& inputs,
+                              std::vector<WrittenAttribute> attributes) const {
+  const auto given = all_of(inputs);
+  const auto made =
+      given ? graph().op(row, *given, std::move(attributes), std::size_t{1}) : std::nullopt;
+  return made ? Step(made->front()) : std::nullopt;
+}
+
+bool AtenCall::last_step(std::string_view row, const std::vector<Step>& inputs,
+                         std::vector<WrittenAttribute> attributes) const {
+  const auto given = all_of(inputs);
+  return given && op(row, *given, std::move(attributes));
 }
 
 }  // namespace fusecalc

@@ -217,22 +217,6 @@ bool channel_shuffle(const AtenCall& call, std::string_view) {
   return copy && call.op("reshape", {*copy}, {listed("shape", call.type().extents)});
 }
 
-// The mean of squared or absolute differences, or their sum, or each of them.
-bool error_of(const AtenCall& call, std::string_view row) {
-  const auto self = call.value("self");
-  const auto target = call.value("target");
-  if (!self || !target) return false;
-  const std::int64_t reduction = call.whole("reduction", 1);
-  ModelGraph& graph = call.graph();
-  const ModelType type = call.at(*self).type;
-  if (call.at(*target).type.shape() != type.shape()) return false;
-  const auto difference = graph.op("sub", {call.operand(*self), call.operand(*target)}, {}, type);
-  if (!difference) return false;
-  if (reduction == 0) return call.op(row, {*difference});
-  const auto each = graph.op(row, {*difference}, {}, type);
-  return each && call.op(reduction == 1 ? "mean" : "sum", {*each});
-}
-
 // The part of a concat that is exactly the range; or nothing.
 std::optional<ModelGraph::TensorId> part_of(const ModelGraph& graph, ModelGraph::TensorId tensor,
                                             const AxisRange& range) {
@@ -263,8 +247,6 @@ constexpr std::array kComposedRules = {
     AtenRule{"pixel_shuffle", pixel_shuffle},
     AtenRule{"pixel_unshuffle", pixel_shuffle},
     AtenRule{"channel_shuffle", channel_shuffle},
-    AtenRule{"mse_loss", error_of, "square"},
-    AtenRule{"l1_loss", error_of, "abs"},
 };
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <limits>
 
 #include "input/pt2/aten.hpp"
 
@@ -9,6 +11,17 @@ namespace fusecalc {
 namespace {
 
 using Inputs = std::vector<ModelGraph::Input>;
+using Step = AtenCall::Step;
+
+std::optional<double> largest_of(DType dtype) {
+  switch (dtype) {
+    case DType::kF64: return std::numeric_limits<double>::max();
+    case DType::kF32: return std::numeric_limits<float>::max();
+    case DType::kBf16: return 0x1.FEp127;
+    case DType::kF16: return 65504;
+    default: return std::nullopt;
+  }
+}
 
 // What the op reads, in the order of its arguments; nothing if an argument is neither a tensor nor
 // a number.
@@ -112,6 +125,63 @@ bool activation(const AtenCall& call, std::string_view row) {
   return call.op(row, {call.tensor(*self)}, given(call, kParameters));
 }
 
+// alpha elu(x / alpha), which is what elu by its input's scale is, too.
+bool celu(const AtenCall& call) {
+  const auto self = call.value("self");
+  const double alpha = call.number("alpha").value_or(1);
+  if (!self || alpha <= 0) return false;
+  if (alpha == 1) return call.op("elu", {call.tensor(*self)});
+  const Step scaled = call.step("mul", {call.tensor(*self), 1 / alpha});
+  return call.last_step("mul", {call.step("elu", {scaled}), alpha});
+}
+
+bool elu(const AtenCall& call, std::string_view row) {
+  const double of_input = call.number("input_scale").value_or(1);
+  if (row == "elu" && of_input == 1) return activation(call, row);
+  const double alpha = call.number("alpha").value_or(1);
+  const bool inverse = std::abs(of_input * alpha - 1) < 1e-6;
+  return (row == "celu" || inverse) && call.number("scale").value_or(1) == 1 && celu(call);
+}
+
+// The buffer that some devices want is empty.
+bool log_sigmoid(const AtenCall& call, std::string_view) {
+  const auto self = call.value("self");
+  if (!self || (call.results() == 2 && call.used(1))) return false;
+  if (!call.op("softplus", {call.tensor(*self)}, log_sigmoid_attributes())) return false;
+  if (call.results() == 2) call.set_number(1, 0);
+  return true;
+}
+
+// x where it exceeds a number, else another number.
+bool threshold(const AtenCall& call, std::string_view) {
+  const auto self = call.value("self");
+  const auto least = call.number("threshold");
+  const auto value = call.number("value");
+  if (!self || !least || !value) return false;
+  const Step x = call.tensor(*self);
+  return call.last_step("where", {call.step("gt", {x, *least}), x, *value});
+}
+
+// log(exp(a) + exp(b)) is b + softplus(a - b).
+bool log_add_exp(const AtenCall& call, std::string_view) {
+  static constexpr std::array<std::string_view, 2> kNames = {"self", "other"};
+  const auto inputs = operands(call, kNames);
+  if (!inputs) return false;
+  const Step more = call.step("softplus", {call.step("sub", {(*inputs)[0], (*inputs)[1]})});
+  return call.last_step("add", {(*inputs)[1], more});
+}
+
+// A number in place of NaN, and the largest numbers in place of infinite ones.
+bool nan_to_num(const AtenCall& call, std::string_view) {
+  const auto self = call.value("self");
+  const auto largest = largest_of(call.type().dtype());
+  if (!self || !largest || call.given("posinf") || call.given("neginf")) return false;
+  const Step x = call.tensor(*self);
+  const Step nan = call.number("nan").value_or(0);
+  return call.last_step("clamp", {call.step("where", {call.step("isnan", {x}), nan, x})},
+                        {{.name = "min", .value = -*largest}, {.name = "max", .value = *largest}});
+}
+
 // Slopes of a vector belong to the second axis of self.
 bool prelu(const AtenCall& call, std::string_view) {
   static constexpr std::array<std::string_view, 2> kNames = {"self", "weight"};
@@ -184,8 +254,18 @@ bool clamp_between(const AtenCall& call, std::optional<double> min, std::optiona
   return call.op("clamp", {call.tensor(*self)}, attributes);
 }
 
+// Bounds are numbers, or tensors.
 bool clamp(const AtenCall& call, std::string_view) {
-  if (call.value("min") || call.value("max")) return false;
+  static constexpr std::array<std::string_view, 3> kNames = {"self", "min", "max"};
+  const bool lower = call.given("min");
+  const bool upper = call.given("max");
+  if (call.value("min") || call.value("max")) {
+    const std::array<std::string_view, 2> names = {"self", lower ? "min" : "max"};
+    const auto inputs = lower && upper ? operands(call, kNames) : operands(call, names);
+    if (!inputs) return false;
+    if (lower && upper) return add(call, "clamp", *inputs, kNames);
+    return add(call, lower ? "maximum" : "minimum", *inputs, names);
+  }
   return clamp_between(call, call.number("min"), call.number("max"));
 }
 
@@ -248,7 +328,13 @@ constexpr std::array kPointwiseRules = {
     AtenRule{"__rshift__", binary, "bitwise_right_shift"},
     AtenRule{"softplus", activation, "softplus"},
     AtenRule{"leaky_relu", activation, "leaky_relu"},
-    AtenRule{"elu", activation, "elu"},
+    AtenRule{"elu", elu, "elu"},
+    AtenRule{"celu", elu, "celu"},
+    AtenRule{"log_sigmoid", log_sigmoid},
+    AtenRule{"log_sigmoid_forward", log_sigmoid},
+    AtenRule{"threshold", threshold},
+    AtenRule{"logaddexp", log_add_exp},
+    AtenRule{"nan_to_num", nan_to_num},
     AtenRule{"prelu", prelu},
     AtenRule{"_prelu_kernel", prelu},
     AtenRule{"where", where},
@@ -276,5 +362,7 @@ bool pointwise_by_name(const AtenCall& call, std::string_view op) {
   if (row->max_inputs == 1) return unary(call, op);
   return row->max_inputs == 2 && binary(call, op);
 }
+
+std::vector<WrittenAttribute> log_sigmoid_attributes() { return {{.name = "beta", .value = -1.0}}; }
 
 }  // namespace fusecalc

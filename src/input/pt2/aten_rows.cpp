@@ -11,15 +11,18 @@ namespace {
 using Inputs = std::vector<ModelGraph::Input>;
 using Attributes = std::vector<WrittenAttribute>;
 
-// Over the axes that "dim" names, or all.
-bool reduce(const AtenCall& call, std::string_view row) {
-  const auto self = call.value("self");
-  if (!self) return false;
+// The axes that "dim" names, or all.
+Attributes reduced_axes(const AtenCall& call) {
   Attributes attributes;
   const std::vector<std::int64_t> axes = call.wholes("dim");
   if (!axes.empty()) attributes.push_back(listed("axes", axes));
   if (call.truth("keepdim", false)) attributes.push_back({.name = "keepdim", .value = true});
-  return call.op(row, {call.tensor(*self)}, attributes);
+  return attributes;
+}
+
+bool reduce(const AtenCall& call, std::string_view row) {
+  const auto self = call.value("self");
+  return self && call.op(row, {call.tensor(*self)}, reduced_axes(call));
 }
 
 // The largest or smallest of all elements; of an axis, its index is a second result.
@@ -42,12 +45,69 @@ bool variance(const AtenCall& call, std::string_view row) {
       call.number("correction").value_or(call.truth("unbiased", true) ? 1 : 0);
   if (correction == 0) return reduce(call, row);
   const auto self = call.value("self");
-  if (!self) return false;
-  Attributes attributes = {{.name = "correction", .value = correction}};
-  const std::vector<std::int64_t> axes = call.wholes("dim");
-  if (!axes.empty()) attributes.push_back(listed("axes", axes));
-  if (call.truth("keepdim", false)) attributes.push_back({.name = "keepdim", .value = true});
-  return call.op(row, {call.tensor(*self)}, attributes);
+  Attributes attributes = reduced_axes(call);
+  attributes.push_back({.name = "correction", .value = correction});
+  return self && call.op(row, {call.tensor(*self)}, attributes);
+}
+
+// The mean is a second result.
+bool variance_and_mean(const AtenCall& call, std::string_view row) {
+  const auto self = call.value("self");
+  if (!self || call.results() != 2 || !variance(call, row)) return false;
+  const auto mean =
+      call.graph().op("mean", {call.tensor(*self)}, reduced_axes(call), ModelType(call.type(1)));
+  if (mean) call.set(1, *mean);
+  return mean.has_value();
+}
+
+using Step = AtenCall::Step;
+
+Step root_of_squares(const AtenCall& call, const Step& x, const Attributes& attributes) {
+  return call.step("sqrt", {call.step("sum", {call.step("square", {x})}, attributes)});
+}
+
+// The sum of the products of both, each divided by its norm.
+bool cosine_similarity(const AtenCall& call, std::string_view) {
+  const Attributes axis = {listed("axes", {WrittenDim(call.whole("dim", 1))})};
+  Attributes kept = axis;
+  kept.push_back({.name = "keepdim", .value = true});
+  const WrittenAttribute least{.name = "min", .value = call.number("eps").value_or(1e-8)};
+  std::vector<Step> units;
+  std::size_t rank = 0;
+  for (const std::string_view name : {"x1", "x2"}) {
+    const auto value = call.value(name);
+    if (!value) return false;
+    const std::size_t own = call.at(*value).type.shape().size();
+    if (rank != 0 && own != rank) return false;
+    rank = own;
+    const Step x = call.tensor(*value);
+    units.push_back(
+        call.step("div", {x, call.step("clamp", {root_of_squares(call, x, kept)}, {least})}));
+  }
+  return call.last_step("sum", {call.step("mul", units)}, axis);
+}
+
+// v times g over the norm of v, along all axes but one, or (-1) along all.
+bool weight_norm(const AtenCall& call, std::string_view) {
+  const auto v = call.value("v");
+  const auto g = call.value("g");
+  if (!v || !g) return false;
+  const auto rank = static_cast<std::int64_t>(call.at(*v).type.shape().size());
+  const std::int64_t kept = call.whole("dim", 0);
+  Attributes attributes;
+  if (kept != -1) {
+    std::vector<std::int64_t> axes;
+    for (std::int64_t axis = 0; axis < rank; ++axis) {
+      if (axis != kept) axes.push_back(axis);
+    }
+    if (axes.empty() || axes.size() == static_cast<std::size_t>(rank)) return false;
+    attributes = {listed("axes", axes), {.name = "keepdim", .value = true}};
+  }
+  const Step norm = root_of_squares(call, call.tensor(*v), attributes);
+  const Step factor = call.step("div", {call.tensor(*g), norm});
+  if (!call.last_step("mul", {call.tensor(*v), factor})) return false;
+  if (call.results() == 2) call.set(1, std::get<ModelGraph::TensorId>(*norm));
+  return true;
 }
 
 bool softmax(const AtenCall& call, std::string_view row) {
@@ -169,6 +229,11 @@ constexpr std::array kRowRules = {
     AtenRule{"logsumexp", reduce, "logsumexp"},
     AtenRule{"var", variance, "var"},
     AtenRule{"std", variance, "std"},
+    AtenRule{"var_mean", variance_and_mean, "var"},
+    AtenRule{"std_mean", variance_and_mean, "std"},
+    AtenRule{"cosine_similarity", cosine_similarity},
+    AtenRule{"_weight_norm", weight_norm},
+    AtenRule{"_weight_norm_interface", weight_norm},
     AtenRule{"softmax", softmax, "softmax"},
     AtenRule{"_softmax", softmax, "softmax"},
     AtenRule{"log_softmax", softmax, "log_softmax"},

@@ -118,6 +118,14 @@ class AtenCall {
   bool op(std::string_view row, std::vector<ModelGraph::Input> inputs,
           std::vector<WrittenAttribute> attributes = {}, std::size_t outputs = 1) const;
 
+  // The ops of a rule that writes several, with the types that their rows yield; the last one has
+  // the call's result. What reads a step that was refused is refused, too.
+  using Step = std::optional<ModelGraph::Input>;
+  Step step(std::string_view row, const std::vector<Step>& inputs,
+            std::vector<WrittenAttribute> attributes = {}) const;
+  bool last_step(std::string_view row, const std::vector<Step>& inputs,
+                 std::vector<WrittenAttribute> attributes = {}) const;
+
  private:
   ValueId bind(std::size_t result, ProgramValue value) const;
   void share(std::size_t result, ValueId source, ProgramValue value) const;

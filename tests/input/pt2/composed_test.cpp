@@ -1,0 +1,122 @@
+// ATen ops without a row of their own, as the ops that PyTorch decomposes them to.
+
+#include <doctest/doctest.h>
+
+#include "graph/op_graph.hpp"
+#include "input/pt2/pt2.hpp"
+#include "support/pt2_files.hpp"
+#include "support/words.hpp"
+#include "traffic/graph_bytes.hpp"
+
+using namespace fusecalc;
+using namespace fusecalc::testing;
+
+namespace {
+
+using Json = nlohmann::json;
+using Arguments = std::vector<std::pair<std::string, Json>>;
+
+// The rows of one call, which reads x and t [4, 8], w [8] and v [6, 3, 2], and yields y.
+Model model_of(const std::string& op, const Arguments& arguments,
+               const std::vector<ProgramText::Size>& result) {
+  ProgramText text;
+  text.input("x", {4, 8}).input("t", {4, 8}).input("w", {8}).input("v", {6, 3, 2});
+  text.input("g", {6, 1, 1}).tensor("y", result).node(op, arguments, {"y"}).output("y");
+  return read_pt2(text.file(), "m.pt2", {});
+}
+
+Words rows_of(const Model& model) {
+  build_graph(model.graph, {});
+  Words rows;
+  for (const WrittenOp& op : model.graph.ops) rows.push_back(op.op);
+  return rows;
+}
+
+Words rows(const std::string& op, const Arguments& arguments,
+           const std::vector<ProgramText::Size>& result = {4, 8}) {
+  return rows_of(model_of(op, arguments, result));
+}
+
+std::uint64_t unfused(const Model& model) {
+  return unfused_bytes(build_graph(model.graph, {})).total();
+}
+
+}  // namespace
+
+TEST_CASE("pt2: losses are what they are computed by, and a mean, a sum or neither") {
+  const Arguments both = {{"self", "x"}, {"target", "t"}};
+  const auto with = [&](const Arguments& more) {
+    Arguments all = both;
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  CHECK(rows("mse_loss", with({{"reduction", 2}}), {}) == Words{"sub", "square", "sum"});
+  CHECK(rows("l1_loss", with({{"reduction", 0}})) == Words{"sub", "abs"});
+  CHECK(rows("smooth_l1_loss", both, {}) == Words{"sub", "abs", "clamp", "fma", "mul", "mean"});
+  CHECK(rows("smooth_l1_loss", with({{"reduction", 0}, {"beta", 0.5}})) ==
+        Words{"sub", "abs", "clamp", "fma", "mul", "div"});
+  CHECK(rows("smooth_l1_loss", with({{"beta", 0.0}}), {}) == Words{"sub", "abs", "mean"});
+  CHECK(rows("huber_loss", with({{"delta", 0.5}}), {}) ==
+        Words{"sub", "abs", "clamp", "fma", "mul", "mean"});
+  CHECK(rows("kl_div", both, {}) == Words{"log", "sub", "mul", "mean"});
+  CHECK(rows("kl_div", with({{"log_target", true}}), {}) == Words{"exp", "sub", "mul", "mean"});
+  CHECK(rows("binary_cross_entropy_with_logits", both, {}) ==
+        Words{"softplus", "sub", "mul", "sub", "mean"});
+  CHECK(rows("binary_cross_entropy_with_logits",
+             with({{"weight", "t"}, {"pos_weight", "w"}, {"reduction", 0}})) ==
+        Words{"softplus", "sub", "fma", "mul", "sub", "mul", "sub", "mul"});
+  // Operands of several shapes are expanded before a loss.
+  CHECK(rows("mse_loss", {{"self", "x"}, {"target", "w"}}, {}) == Words{"custom"});
+  // x and t read and d written; d read and written; m read twice, and its sum.
+  CHECK(unfused(model_of("mse_loss", with({{"reduction", 2}}), {})) == 4 * (96 + 64 + 33));
+}
+
+TEST_CASE("pt2: the logarithm of a sigmoid is a softplus of the other sign") {
+  const Model model = model_of("log_sigmoid", {{"self", "x"}}, {4, 8});
+  REQUIRE(rows_of(model) == Words{"softplus"});
+  REQUIRE(model.graph.ops[0].attributes.size() == 1);
+  CHECK(model.graph.ops[0].attributes[0].name == "beta");
+  CHECK(std::get<double>(model.graph.ops[0].attributes[0].value) == -1);
+}
+
+TEST_CASE("pt2: activations and bounds that no row has are several") {
+  CHECK(rows("celu", {{"self", "x"}}) == Words{"elu"});
+  CHECK(rows("celu", {{"self", "x"}, {"alpha", 2}}) == Words{"mul", "elu", "mul"});
+  CHECK(rows("elu", {{"self", "x"}, {"alpha", 2}, {"scale", 1}, {"input_scale", 0.5}}) ==
+        Words{"mul", "elu", "mul"});
+  CHECK(rows("elu", {{"self", "x"}, {"alpha", 2}}) == Words{"elu"});
+  CHECK(rows("elu", {{"self", "x"}, {"alpha", 2}, {"input_scale", 3}}) == Words{"custom"});
+  CHECK(rows("threshold", {{"self", "x"}, {"threshold", 0.1}, {"value", 20}}) ==
+        Words{"gt", "where"});
+  CHECK(rows("logaddexp", {{"self", "x"}, {"other", "w"}}) == Words{"sub", "softplus", "add"});
+  CHECK(rows("nan_to_num", {{"self", "x"}, {"nan", 1}}) == Words{"isnan", "where", "clamp"});
+  CHECK(rows("nan_to_num", {{"self", "x"}, {"posinf", 1}}) == Words{"custom"});
+  CHECK(rows("clamp", {{"self", "x"}, {"min", "w"}, {"max", "t"}}) == Words{"clamp"});
+  CHECK(rows("clamp", {{"self", "x"}, {"min", "w"}}) == Words{"maximum"});
+  CHECK(rows("clamp_max", {{"self", "x"}, {"max", "w"}}) == Words{"minimum"});
+  CHECK(rows("clamp", {{"self", "x"}, {"min", 0}, {"max", 1}}) == Words{"clamp"});
+  CHECK(unfused(model_of("clamp", {{"self", "x"}, {"min", "w"}, {"max", "t"}}, {4, 8})) ==
+        4 * (32 + 8 + 32 + 32));
+}
+
+TEST_CASE("pt2: norms of weights and of what a cosine compares are sums of squares") {
+  CHECK(rows("cosine_similarity", {{"x1", "x"}, {"x2", "t"}, {"dim", 1}}, {4}) ==
+        Words{"square", "sum", "sqrt", "clamp", "div", "square", "sum", "sqrt", "clamp", "div",
+              "mul", "sum"});
+  const Model model = model_of("_weight_norm", {{"v", "v"}, {"g", "g"}, {"dim", 0}}, {6, 3, 2});
+  CHECK(rows_of(model) == Words{"square", "sum", "sqrt", "div", "mul"});
+  CHECK(unfused(model) == 4 * (72 + 42 + 12 + 18 + 78));
+}
+
+TEST_CASE("pt2: a variance and its mean are two reductions, of which one may not be needed") {
+  const auto rows_with = [](bool both) {
+    ProgramText text;
+    text.input("x", {4, 8}).tensor("s", {4}).tensor("m", {4});
+    text.node("var_mean", {{"self", "x"}, {"dim", Json{1}}, {"correction", 1}}, {"s", "m"});
+    text.output("s");
+    if (both) text.output("m");
+    return rows_of(read_pt2(text.file(), "m.pt2", {}));
+  };
+  CHECK(rows_with(true) == Words{"var", "mean"});
+  CHECK(rows_with(false) == Words{"var"});
+}
