@@ -140,46 +140,6 @@ bool add(OnnxImporter& in, const OnnxNode& node) {
   return biased_linear(in, node) || element_by_element(in, node, "add");
 }
 
-// With numbers as attributes: {ONNX's attribute, its default, ours}.
-struct Parameter {
-  std::string_view onnx;
-  double fallback;
-  std::string_view ours;
-};
-
-bool with_parameters(OnnxImporter& in, const OnnxNode& node, std::string_view op,
-                     std::initializer_list<Parameter> parameters) {
-  OnnxImporter::Written attributes;
-  for (const Parameter& parameter : parameters) {
-    attributes.push_back(
-        {std::string(parameter.ours), real_attribute(node, parameter.onnx, parameter.fallback)});
-  }
-  if (in.write(node, op, {in.input(node, 0)}, attributes)) return true;
-  return in.write_custom(node, OpClass::kPointwise, 0, broadcast_type(in, node));
-}
-
-bool leaky_relu(OnnxImporter& in, const OnnxNode& node) {
-  return with_parameters(in, node, "leaky_relu", {{"alpha", 0.01, "negative_slope"}});
-}
-
-bool elu(OnnxImporter& in, const OnnxNode& node) {
-  return with_parameters(in, node, "elu", {{"alpha", 1.0, "alpha"}});
-}
-
-bool hard_sigmoid(OnnxImporter& in, const OnnxNode& node) {
-  // x * alpha + beta, within 0 and 1.
-  const auto scaled = in.write_step("fma", {in.input(node, 0), real_attribute(node, "alpha", 0.2),
-                                            real_attribute(node, "beta", 0.5)});
-  return scaled && in.write(node, "clamp", {&*scaled}, {{"min", 0.0}, {"max", 1.0}});
-}
-
-bool gelu(OnnxImporter& in, const OnnxNode& node) {
-  const OnnxAttribute* approximate = node.find("approximate");
-  const bool tanh = approximate != nullptr && approximate->text == "tanh";
-  return in.write(node, "gelu", {in.input(node, 0)},
-                  {{"approximate", std::string(tanh ? "tanh" : "none")}});
-}
-
 bool clip(OnnxImporter& in, const OnnxNode& node) {
   OnnxImporter::Written attributes;
   for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) {
@@ -251,15 +211,18 @@ bool shift(OnnxImporter& in, const OnnxNode& node) {
 
 // Without training, a dropout passes its input on; a mask that is asked for is opaque.
 bool dropout(OnnxImporter& in, const OnnxNode& node) {
+  const TensorType& type = in.input(node, 0)->type;
   const Constant* training = in.constant(node, 2);
+  const std::size_t outputs = OnnxImporter::output_count(node);
   if (training != nullptr && training->elements.size() == 1 && training->elements[0] != 0) {
     const Constant* ratio = in.constant(node, 1);
     const double p = ratio != nullptr && !ratio->elements.empty() ? ratio->elements[0] : 0.5;
-    const std::size_t outputs = OnnxImporter::output_count(node);
     return in.write(node, "dropout", {in.input(node, 0)}, {{"p", p}, {"save_mask", outputs > 1}},
                     outputs);
   }
-  if (OnnxImporter::output_count(node) > 1) return false;
+  if (outputs > 1) {
+    return in.write_custom(node, OpClass::kOpaque, 0, {type, {type.shape, DType::kBool}});
+  }
   in.alias(node, *in.input(node, 0));
   return true;
 }
@@ -332,11 +295,6 @@ bool quantize(OnnxImporter& in, const OnnxNode& node) {
 
 constexpr std::array kOwnRules = {
     OnnxRuleRow{"Add", add},
-    OnnxRuleRow{"LeakyRelu", leaky_relu},
-    OnnxRuleRow{"Elu", elu},
-    OnnxRuleRow{"HardSigmoid", hard_sigmoid},
-    OnnxRuleRow{"Gelu", gelu},
-    OnnxRuleRow{"Gelu", gelu, "com.microsoft"},
     OnnxRuleRow{"Clip", clip},
     OnnxRuleRow{"Cast", cast},
     OnnxRuleRow{"CastLike", cast_like},

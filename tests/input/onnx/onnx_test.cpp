@@ -364,6 +364,51 @@ TEST_CASE("onnx: slopes of channels, shifts of packed weights and curves have ro
                                "bitwise_left_shift(w, four) -> low"});
 }
 
+// The rows of one operator on x [2, 8], whose result, of a shape that is not stated, a Relu reads.
+Lines rows_before_relu(const std::string& op, const std::vector<Message>& attributes = {}) {
+  const Graph graph{.nodes = {node(op, {"x"}, {"m"}, attributes), node("Relu", {"m"}, {"y"})},
+                    .inputs = {value("x", {2, 8})},
+                    .outputs = {value("y", {2, 8})}};
+  Lines rows;
+  for (const WrittenOp& written : read(proto::model(graph)).graph.ops) rows.push_back(written.op);
+  rows.pop_back();
+  return rows;
+}
+
+TEST_CASE("onnx: activations without a row are those that compute them") {
+  const auto factor = [](const char* name, float number) {
+    return Message().text(1, name).real(2, number).number(20, 1);
+  };
+  CHECK(rows_before_relu("Softsign") == Lines{"abs", "add", "div"});
+  CHECK(rows_before_relu("Celu") == Lines{"elu"});
+  CHECK(rows_before_relu("Celu", {factor("alpha", 2)}) == Lines{"mul", "elu", "mul"});
+  CHECK(rows_before_relu("ThresholdedRelu") == Lines{"gt", "where"});
+  CHECK(rows_before_relu("Shrink") == Lines{"abs", "gt", "where"});
+  CHECK(rows_before_relu("Shrink", {factor("bias", 0.5F)}) ==
+        Lines{"abs", "gt", "sign", "fma", "where"});
+  CHECK(rows_before_relu("LpNormalization") == Lines{"square", "sum", "sqrt", "div"});
+  CHECK(rows_before_relu("LpNormalization", {attribute("p", 1)}) == Lines{"abs", "sum", "div"});
+}
+
+TEST_CASE("onnx: operators that keep a shape need none that the file states") {
+  for (const char* op : {"LRN", "Hardmax", "MeanVarianceNormalization", "Asinh", "ReverseSequence",
+                         "Bernoulli", "EyeLike", "RandomNormalLike"}) {
+    CAPTURE(op);
+    CHECK(rows_before_relu(op) == Lines{"custom"});
+  }
+  const Graph graph{.nodes = {node("RandomUniformLike", {"x"}, {"m"}, {attribute("dtype", 11)}),
+                              node("Relu", {"m"}, {"y"})},
+                    .inputs = {value("x", {2, 8})},
+                    .outputs = {value("y", {2, 8}, 11)}};
+  const Graph masked{.nodes = {node("Dropout", {"x"}, {"m", "k"}), node("Not", {"k"}, {"y"})},
+                     .inputs = {value("x", {2, 8})},
+                     .outputs = {value("y", {2, 8}, kBool)}};
+  CHECK(ops_of(read(proto::model(masked))) == Lines{"custom(x) -> m m.1", "logical_not(m.1) -> y"});
+  // Nothing of x is read, and f64 has 8 bytes.
+  CHECK(testing::unfused_bytes(build_graph(read(proto::model(graph)).graph, {})).total() ==
+        8 * 3 * 16);
+}
+
 TEST_CASE("onnx: pooling, transposed convolutions and resizing have rows") {
   const Graph graph{
       .nodes = {node("MaxPool", {"x"}, {"p"},
