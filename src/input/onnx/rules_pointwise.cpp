@@ -1,5 +1,7 @@
 // Operators whose results are computed element by element.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -93,18 +95,27 @@ std::vector<Operand> operands(const OnnxImporter& in, const OnnxNode& node) {
   return result;
 }
 
-// The result's type where no row computes the operator yet: as the inputs broadcast.
-std::vector<TensorType> broadcast_type(const OnnxImporter& in, const OnnxNode& node) {
-  if (const auto stated = in.stated(node, 0)) return {*stated};
-  TensorType type = in.input(node, 0)->type;
+// The shape that the inputs broadcast to; refuses those that do not.
+Shape broadcast_shape(const OnnxImporter& in, const OnnxNode& node) {
+  Shape shape = in.input(node, 0)->type.shape;
   for (std::size_t i = 1; i < node.inputs.size(); ++i) {
     const OnnxKnown* value = in.input(node, i);
     if (value == nullptr) continue;
-    const auto shape = broadcast(type.shape, value->type.shape);
-    if (!shape) return {};
-    type.shape = *shape;
+    const auto both = broadcast(shape, value->type.shape);
+    if (!both) {
+      in.fail(node, fmt::format("its inputs of shapes {} and {} do not broadcast", to_string(shape),
+                                to_string(value->type.shape)));
+    }
+    shape = *both;
   }
-  return {type};
+  return shape;
+}
+
+// The result's type where no row computes the operator yet.
+std::vector<TensorType> broadcast_type(const OnnxImporter& in, const OnnxNode& node) {
+  const Shape shape = broadcast_shape(in, node);
+  if (const auto stated = in.stated(node, 0)) return {*stated};
+  return {{shape, in.input(node, 0)->type.dtype}};
 }
 
 // A bias after a product with a matrix makes both one linear.
@@ -174,6 +185,7 @@ bool cast_like(OnnxImporter& in, const OnnxNode& node) {
 bool folded_pairwise(OnnxImporter& in, const OnnxNode& node, std::string_view op) {
   const std::vector<Operand> inputs = operands(in, node);
   if (inputs.empty()) return false;
+  (void)broadcast_shape(in, node);
   if (inputs.size() == 1) {
     in.alias(node, *in.input(node, 0));
     return true;

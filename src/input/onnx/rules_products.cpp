@@ -1,8 +1,11 @@
 // Products and attention.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "core/checked.hpp"
 #include "input/onnx/rules.hpp"
@@ -27,11 +30,26 @@ std::optional<OnnxKnown> transposed_matrix(OnnxImporter& in, const OnnxKnown& ma
   return swaps_last_two(matrix) ? *matrix.permuted : in.permute(matrix, {1, 0});
 }
 
+// Refuses factors of which the rows of one are longer than the columns of the other, or whose
+// batches differ.
+void require_factors(const OnnxImporter& in, const OnnxNode& node, const Shape& a, const Shape& b) {
+  const auto batch = [](const Shape& shape) {
+    return Shape(shape.begin(), shape.end() - (shape.size() < 2 ? 1 : 2));
+  };
+  const bool fit = !a.empty() && !b.empty() &&
+                   a.back() == (b.size() == 1 ? b[0] : b[b.size() - 2]) &&
+                   broadcast(batch(a), batch(b));
+  if (fit) return;
+  in.fail(node, fmt::format("its inputs of shapes {} and {} cannot be multiplied", to_string(a),
+                            to_string(b)));
+}
+
 // A matrix that was transposed before is read as it lies. A transposed weight makes a linear.
 bool matmul(OnnxImporter& in, const OnnxNode& node) {
   const OnnxKnown* a = in.input(node, 0);
   const OnnxKnown* b = in.input(node, 1);
   if (b == nullptr) return false;
+  require_factors(in, node, a->type.shape, b->type.shape);
   if (swaps_last_two(*b)) {
     if (b->type.shape.size() == 2 && a->type.shape.size() >= 2) {
       return in.write(node, "linear", {a, b->permuted.get()});
@@ -48,9 +66,8 @@ bool whole_matmul(OnnxImporter& in, const OnnxNode& node) {
   const OnnxKnown* b = in.input(node, second);
   if (b == nullptr || a.size() < 2 || b->type.shape.size() < 2) return false;
   const Shape& other = b->type.shape;
-  const auto batch = broadcast({a.begin(), a.end() - 2}, {other.begin(), other.end() - 2});
-  if (!batch) return false;
-  Shape shape = *batch;
+  require_factors(in, node, a, other);
+  Shape shape = *broadcast({a.begin(), a.end() - 2}, {other.begin(), other.end() - 2});
   shape.push_back(a[a.size() - 2]);
   shape.push_back(other.back());
   const auto elements = checked_elements(shape);
@@ -73,6 +90,24 @@ std::optional<OnnxKnown> column_bias(OnnxImporter& in, const OnnxKnown& c, std::
                        {listed("shape", {static_cast<std::int64_t>(columns)})});
 }
 
+// Refuses factors that do not fit, and a bias that does not broadcast to their product.
+void require_gemm(const OnnxImporter& in, const OnnxNode& node) {
+  Shape a = in.input(node, 0)->type.shape;
+  Shape b = in.input(node, 1)->type.shape;
+  if (a.size() != 2 || b.size() != 2) {
+    in.fail(node, fmt::format("its inputs of shapes {} and {} are no matrices", to_string(a),
+                              to_string(b)));
+  }
+  if (whole_attribute(node, "transA", 0) != 0) std::swap(a[0], a[1]);
+  if (whole_attribute(node, "transB", 0) != 0) std::swap(b[0], b[1]);
+  require_factors(in, node, a, b);
+  const OnnxKnown* c = in.input(node, 2);
+  const Shape product = {a[0], b[1]};
+  if (c == nullptr || broadcast(c->type.shape, product) == product) return;
+  in.fail(node, fmt::format("its bias of shape {} does not broadcast to its product of shape {}",
+                            to_string(c->type.shape), to_string(product)));
+}
+
 // alpha * a @ b + beta * c: one linear, of views of what is stored the other way round. A row of
 // the table has no factors, and no bias that differs from row to row: they are ops of their own.
 bool gemm(OnnxImporter& in, const OnnxNode& node) {
@@ -81,7 +116,8 @@ bool gemm(OnnxImporter& in, const OnnxNode& node) {
   const OnnxKnown* c = in.input(node, 2);
   const double alpha = real_attribute(node, "alpha", 1);
   const double beta = c == nullptr ? 0 : real_attribute(node, "beta", 1);
-  if (b == nullptr || a->type.shape.size() != 2 || b->type.shape.size() != 2) return false;
+  if (b == nullptr) return false;
+  require_gemm(in, node);
   std::optional<OnnxKnown> x = *a;
   std::optional<OnnxKnown> weight = *b;
   if (whole_attribute(node, "transA", 0) != 0) x = transposed_matrix(in, *x);

@@ -1,5 +1,7 @@
 // Convolutions, pooling and resizing.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -65,14 +67,26 @@ std::vector<Window> windows_of(const OnnxNode& node, const Shape& input, const S
   return windows;
 }
 
-// How many results a window has along an axis; nothing if it does not fit.
-std::optional<std::uint64_t> results_of(const Window& window, std::uint64_t extent, bool ceil) {
-  const std::int64_t reach = window.dilation * (static_cast<std::int64_t>(window.size) - 1) + 1;
-  const std::int64_t room =
-      static_cast<std::int64_t>(extent) + window.before + window.after - reach;
-  if (room < 0) return std::nullopt;
-  const std::int64_t whole = room / window.stride;
-  return static_cast<std::uint64_t>(whole + 1 + (ceil && room % window.stride != 0 ? 1 : 0));
+// How many results a window has along each axis after the first two; refuses one that does not fit.
+Shape results_of(const OnnxImporter& in, const OnnxNode& node, const std::vector<Window>& windows,
+                 bool ceil) {
+  const Shape& input = in.input(node, 0)->type.shape;
+  Shape results;
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    const Window& window = windows[i];
+    const std::int64_t reach = window.dilation * (static_cast<std::int64_t>(window.size) - 1) + 1;
+    const std::int64_t padded =
+        static_cast<std::int64_t>(input[i + 2]) + window.before + window.after;
+    if (reach > padded) {
+      in.fail(node, fmt::format("its window reaches over {} elements of axis {}, but its input of "
+                                "shape {} has {} there with its padding",
+                                reach, i + 2, to_string(input), padded));
+    }
+    const std::int64_t room = padded - reach;
+    const bool more = ceil && room % window.stride != 0;
+    results.push_back(static_cast<std::uint64_t>(room / window.stride + (more ? 2 : 1)));
+  }
+  return results;
 }
 
 Shape window_shape(const OnnxNode& node, const Shape& fallback) {
@@ -98,16 +112,24 @@ bool conv(OnnxImporter& in, const OnnxNode& node) {
   std::vector<std::int64_t> padding;
   std::vector<std::int64_t> dilation;
   bool symmetric = true;
-  Shape shape = {x->type.shape[0], taps[0]};
+  const auto groups = static_cast<std::uint64_t>(whole_attribute(node, "group", 1));
+  std::uint64_t channels = taps[1];
+  if (!checked_multiply(channels, groups)) return false;
+  if (channels != x->type.shape[1]) {
+    in.fail(node, fmt::format("its input of shape {} has {} channels, but its weight of shape {} "
+                              "takes {} (group {})",
+                              to_string(x->type.shape), x->type.shape[1], to_string(taps), channels,
+                              groups));
+  }
+  Shape shape = results_of(in, node, windows, false);
+  shape.insert(shape.begin(), {x->type.shape[0], taps[0]});
   std::uint64_t depth = taps[1];
   for (std::size_t i = 0; i < windows.size(); ++i) {
     stride.push_back(windows[i].stride);
     padding.push_back(windows[i].before);
     dilation.push_back(windows[i].dilation);
     symmetric = symmetric && windows[i].before == windows[i].after;
-    const auto results = results_of(windows[i], x->type.shape[i + 2], false);
-    if (!results || !checked_multiply(depth, windows[i].size)) return false;
-    shape.push_back(*results);
+    if (!checked_multiply(depth, windows[i].size)) return false;
   }
   const OnnxImporter::Written attributes = {listed("stride", stride),
                                             listed("padding", padding),
@@ -146,14 +168,10 @@ bool pool(OnnxImporter& in, const OnnxNode& node) {
   const std::vector<Window> windows = windows_of(node, x->type.shape, window_shape(node, {}));
   if (windows.empty()) return false;
   const bool ceil = whole_attribute(node, "ceil_mode", 0) != 0;
-  Shape shape = {x->type.shape[0], x->type.shape[1]};
+  Shape shape = results_of(in, node, windows, ceil);
+  shape.insert(shape.begin(), {x->type.shape[0], x->type.shape[1]});
   std::vector<std::int64_t> kernel;
-  for (std::size_t i = 0; i < windows.size(); ++i) {
-    const auto results = results_of(windows[i], x->type.shape[i + 2], ceil);
-    if (!results) return false;
-    shape.push_back(*results);
-    kernel.push_back(static_cast<std::int64_t>(windows[i].size));
-  }
+  for (const Window& window : windows) kernel.push_back(static_cast<std::int64_t>(window.size));
   OnnxImporter::Written attributes = {listed("kernel", kernel)};
   const bool symmetric = add_attributes(windows, attributes);
   if (ceil) attributes.push_back({"ceil_mode", true});

@@ -510,5 +510,44 @@ TEST_CASE("onnx: a target that a reshape cannot have is told") {
         "-1]");
 }
 
+TEST_CASE("onnx: inputs whose shapes do not fit are refused, also where a result is stated") {
+  const auto with = [](const std::string& op, const std::vector<std::vector<Extent>>& shapes,
+                       const std::vector<Message>& attributes = {}) {
+    Graph graph{.outputs = {value("y", {4, 10})}};
+    std::vector<std::string> names;
+    for (const std::vector<Extent>& shape : shapes) {
+      names.push_back("x" + std::to_string(names.size()));
+      graph.inputs.push_back(value(names.back(), shape));
+    }
+    graph.nodes = {node(op, names, {"y"}, attributes)};
+    const std::string message = refusal(proto::model(graph));
+    const std::string place = "m.onnx: node \"node_y\" (" + op + "): its ";
+    return message.starts_with(place) ? message.substr(place.size()) : message;
+  };
+  const auto transposed = attribute("transB", 1);
+  CHECK(with("MatMul", {{4, 100}, {99, 10}}) ==
+        "inputs of shapes [4, 100] and [99, 10] cannot be multiplied");
+  CHECK(with("MatMul", {{2, 4, 8}, {3, 8, 10}}) ==
+        "inputs of shapes [2, 4, 8] and [3, 8, 10] cannot be multiplied");
+  CHECK(with("MatMul", {{4, 8}, {8, 10}}) == "accepted");
+  CHECK(with("Gemm", {{4, 8}, {8, 10}}, {transposed}) ==
+        "inputs of shapes [4, 8] and [10, 8] cannot be multiplied");
+  CHECK(with("Gemm", {{4, 8}, {8, 10}, {9}}) ==
+        "bias of shape [9] does not broadcast to its product of shape [4, 10]");
+  CHECK(with("Gemm", {{4, 8}, {10, 8}, {10}}, {transposed}) == "accepted");
+  CHECK(with("Add", {{4, 10}, {4, 9}}) == "inputs of shapes [4, 10] and [4, 9] do not broadcast");
+  CHECK(with("Max", {{4, 10}, {10}, {9}}) == "inputs of shapes [4, 10] and [9] do not broadcast");
+  CHECK(
+      with("Conv", {{1, 3, 4, 30}, {8, 3, 7, 7}}, {attribute("pads", {1, 1, 1, 1})}) ==
+      "window reaches over 7 elements of axis 2, but its input of shape [1, 3, 4, 30] has 6 there "
+      "with its padding");
+  CHECK(with("Conv", {{1, 3, 30, 30}, {8, 4, 7, 7}}) ==
+        "input of shape [1, 3, 30, 30] has 3 channels, but its weight of shape [8, 4, 7, 7] takes "
+        "4 (group 1)");
+  CHECK(with("MaxPool", {{1, 3, 4, 4}}, {attribute("kernel_shape", {2, 5})}) ==
+        "window reaches over 5 elements of axis 3, but its input of shape [1, 3, 4, 4] has 4 there "
+        "with its padding");
+}
+
 }  // namespace
 }  // namespace fusecalc
