@@ -8,7 +8,6 @@
 #include "core/error.hpp"
 #include "graph/op_graph.hpp"
 #include "input/onnx/proto.hpp"
-#include "traffic/graph_bytes.hpp"
 
 namespace fusecalc {
 namespace {
@@ -156,96 +155,6 @@ TEST_CASE("onnx: repeated key heads are read once by attention") {
   CHECK(ops_of(read(proto::model(graph, 23))) == Lines{"attention(q, k, v) -> y"});
 }
 
-TEST_CASE("onnx: a known condition selects a branch") {
-  const auto branch = [](std::string_view type) {
-    return Graph{.nodes = {node(type, {"x"}, {"r"})}, .outputs = {value("r", {4})}}.encoded();
-  };
-  const Graph graph{.nodes = {node("Equal", {"one", "two"}, {"same"}),
-                              node("If", {"same"}, {"y"},
-                                   {Message().text(1, "then_branch").message(6, branch("Exp")),
-                                    Message().text(1, "else_branch").message(6, branch("Tanh"))})},
-                    .inputs = {value("x", {4})},
-                    .outputs = {value("y", {4})},
-                    .constants = {integers("one", {1}), integers("two", {2})}};
-  CHECK(ops_of(read(proto::model(graph))) == Lines{"tanh(x) -> r"});
-}
-
-// y by a condition that is not known; each branch has the given nodes and writes r.
-Graph conditional(const std::vector<Message>& then_nodes, const std::vector<Message>& else_nodes) {
-  const auto branch = [](const char* name, const std::vector<Message>& nodes) {
-    const Graph graph{.nodes = nodes, .outputs = {value("r", {8, 16})}};
-    return Message().text(1, name).message(6, graph.encoded());
-  };
-  return {.nodes = {node("If", {"c"}, {"y"},
-                         {branch("then_branch", then_nodes), branch("else_branch", else_nodes)})},
-          .inputs = {value("c", {}, kBool), value("x", {8, 32}), value("w", {32, 16}),
-                     value("u", {32, 16}), value("other", {100})},
-          .outputs = {value("y", {8, 16})}};
-}
-
-TEST_CASE("onnx: an open condition reads what its branches take from around it") {
-  const Model model =
-      read(proto::model(conditional({node("MatMul", {"x", "w"}, {"p"}), node("Relu", {"p"}, {"r"})},
-                                    {node("MatMul", {"x", "u"}, {"r"})})));
-  CHECK(ops_of(model) == Lines{"custom(c, u, w, x) -> y"});
-  CHECK(testing::unfused_bytes(build_graph(model.graph, {})).total() ==
-        1 + 4 * (8 * 32 + 32 * 16 + 32 * 16 + 8 * 16));
-}
-
-TEST_CASE("onnx: graphs inside of graphs read what is around them all, and not their own values") {
-  const Message weight = Message().number(1, 16).number(2, kFloat).text(8, "bias");
-  Graph step{.nodes = {node("Relu", {"carried"}, {"own"}), node("MatMul", {"x", "w"}, {"product"}),
-                       node("Add", {"product", "bias"}, {"sum"}),
-                       node("If", {"go"}, {"r"},
-                            {Message()
-                                 .text(1, "then_branch")
-                                 .message(6, Graph{.nodes = {node("Add", {"sum", "own"}, {"s"}),
-                                                             node("Mul", {"s", "z"}, {"t"})},
-                                                   .outputs = {value("t", {8, 16})}}
-                                                 .encoded())})},
-             .inputs = {value("i", {}, kInt64), value("go", {}, kBool), value("carried", {8, 16})},
-             .outputs = {value("go", {}, kBool), value("r", {8, 16})},
-             .constants = {weight}};
-  const Graph graph{.nodes = {node("Loop", {"n", "", "first"}, {"y"},
-                                   {Message().text(1, "body").message(6, step.encoded())})},
-                    .inputs = {value("n", {}, kInt64), value("first", {8, 16}), value("x", {8, 32}),
-                               value("w", {32, 16}), value("z", {8, 16})},
-                    .outputs = {value("y", {8, 16})}};
-  CHECK(ops_of(read(proto::model(graph))) == Lines{"custom(n, first, w, x, z, bias) -> y"});
-}
-
-TEST_CASE("onnx: a branch that reads what nothing wrote is refused") {
-  CHECK(
-      refusal(proto::model(
-          conditional({node("Relu", {"hidden"}, {"r"})}, {node("Relu", {"hidden"}, {"r"})}))) ==
-      "m.onnx: node \"node_y\" (If): its input \"hidden\" is not known: no earlier node writes it");
-}
-
-TEST_CASE("onnx: branches inside of a function read the values of its call") {
-  const Graph inner = conditional({node("Add", {"a", "a"}, {"r"})}, {node("Exp", {"a"}, {"r"})});
-  Message function = Message().text(1, "Choose").text(4, "c").text(4, "a").text(5, "y");
-  function.message(7, inner.nodes[0]).text(10, "local");
-  const Graph graph{.nodes = {node("Choose", {"c", "x"}, {"y"}, {}, "local")},
-                    .inputs = {value("c", {}, kBool), value("x", {8, 16}), value("a", {3})},
-                    .outputs = {value("y", {8, 16})}};
-  CHECK(ops_of(read(proto::model(graph, 20, {function}))) == Lines{"custom(c, x) -> y.node_y"});
-}
-
-TEST_CASE("onnx: functions are inlined") {
-  const Message twice = Message()
-                            .text(1, "Twice")
-                            .text(4, "a")
-                            .text(5, "b")
-                            .message(7, node("Exp", {"a"}, {"t"}))
-                            .message(7, node("Exp", {"t"}, {"b"}))
-                            .text(10, "local");
-  const Graph graph{
-      .nodes = {node("Twice", {"x"}, {"m"}, {}, "local"), node("Twice", {"m"}, {"y"}, {}, "local")},
-      .inputs = {value("x", {4})},
-      .outputs = {value("y", {4})}};
-  CHECK(ops_of(read(proto::model(graph, 20, {twice}))).size() == 4);
-}
-
 TEST_CASE("onnx: an unknown operator is opaque if the file states its shape") {
   Graph graph{.nodes = {node("Strange", {"x"}, {"m"}, {}, "vendor"), node("Relu", {"m"}, {"y"})},
               .inputs = {value("x", {100})},
@@ -364,51 +273,6 @@ TEST_CASE("onnx: slopes of channels, shifts of packed weights and curves have ro
                                "bitwise_left_shift(w, four) -> low"});
 }
 
-// The rows of one operator on x [2, 8], whose result, of a shape that is not stated, a Relu reads.
-Lines rows_before_relu(const std::string& op, const std::vector<Message>& attributes = {}) {
-  const Graph graph{.nodes = {node(op, {"x"}, {"m"}, attributes), node("Relu", {"m"}, {"y"})},
-                    .inputs = {value("x", {2, 8})},
-                    .outputs = {value("y", {2, 8})}};
-  Lines rows;
-  for (const WrittenOp& written : read(proto::model(graph)).graph.ops) rows.push_back(written.op);
-  rows.pop_back();
-  return rows;
-}
-
-TEST_CASE("onnx: activations without a row are those that compute them") {
-  const auto factor = [](const char* name, float number) {
-    return Message().text(1, name).real(2, number).number(20, 1);
-  };
-  CHECK(rows_before_relu("Softsign") == Lines{"abs", "add", "div"});
-  CHECK(rows_before_relu("Celu") == Lines{"elu"});
-  CHECK(rows_before_relu("Celu", {factor("alpha", 2)}) == Lines{"mul", "elu", "mul"});
-  CHECK(rows_before_relu("ThresholdedRelu") == Lines{"gt", "where"});
-  CHECK(rows_before_relu("Shrink") == Lines{"abs", "gt", "where"});
-  CHECK(rows_before_relu("Shrink", {factor("bias", 0.5F)}) ==
-        Lines{"abs", "gt", "sign", "fma", "where"});
-  CHECK(rows_before_relu("LpNormalization") == Lines{"square", "sum", "sqrt", "div"});
-  CHECK(rows_before_relu("LpNormalization", {attribute("p", 1)}) == Lines{"abs", "sum", "div"});
-}
-
-TEST_CASE("onnx: operators that keep a shape need none that the file states") {
-  for (const char* op : {"LRN", "Hardmax", "MeanVarianceNormalization", "Asinh", "ReverseSequence",
-                         "Bernoulli", "EyeLike", "RandomNormalLike"}) {
-    CAPTURE(op);
-    CHECK(rows_before_relu(op) == Lines{"custom"});
-  }
-  const Graph graph{.nodes = {node("RandomUniformLike", {"x"}, {"m"}, {attribute("dtype", 11)}),
-                              node("Relu", {"m"}, {"y"})},
-                    .inputs = {value("x", {2, 8})},
-                    .outputs = {value("y", {2, 8}, 11)}};
-  const Graph masked{.nodes = {node("Dropout", {"x"}, {"m", "k"}), node("Not", {"k"}, {"y"})},
-                     .inputs = {value("x", {2, 8})},
-                     .outputs = {value("y", {2, 8}, kBool)}};
-  CHECK(ops_of(read(proto::model(masked))) == Lines{"custom(x) -> m m.1", "logical_not(m.1) -> y"});
-  // Nothing of x is read, and f64 has 8 bytes.
-  CHECK(testing::unfused_bytes(build_graph(read(proto::model(graph)).graph, {})).total() ==
-        8 * 3 * 16);
-}
-
 TEST_CASE("onnx: pooling, transposed convolutions and resizing have rows") {
   const Graph graph{
       .nodes = {node("MaxPool", {"x"}, {"p"},
@@ -498,55 +362,6 @@ TEST_CASE("onnx: a value has one writer, and outputs have the shapes that the fi
   // An export with sizes of its own, which --dim changes.
   graph.inputs = {value("x", {"rows", 8})};
   CHECK(refusal(proto::model(graph), {{"rows", 7}}) == "accepted");
-}
-
-TEST_CASE("onnx: a target that a reshape cannot have is told") {
-  const Graph graph{.nodes = {node("Reshape", {"x", "target"}, {"y"})},
-                    .inputs = {value("x", {4, 8})},
-                    .outputs = {value("y", {3, 10})},
-                    .constants = {integers("target", {3, -1})}};
-  CHECK(refusal(proto::model(graph)) ==
-        "m.onnx: node \"node_y\" (Reshape): its input of shape [4, 8] cannot be read as shape [3, "
-        "-1]");
-}
-
-TEST_CASE("onnx: inputs whose shapes do not fit are refused, also where a result is stated") {
-  const auto with = [](const std::string& op, const std::vector<std::vector<Extent>>& shapes,
-                       const std::vector<Message>& attributes = {}) {
-    Graph graph{.outputs = {value("y", {4, 10})}};
-    std::vector<std::string> names;
-    for (const std::vector<Extent>& shape : shapes) {
-      names.push_back("x" + std::to_string(names.size()));
-      graph.inputs.push_back(value(names.back(), shape));
-    }
-    graph.nodes = {node(op, names, {"y"}, attributes)};
-    const std::string message = refusal(proto::model(graph));
-    const std::string place = "m.onnx: node \"node_y\" (" + op + "): its ";
-    return message.starts_with(place) ? message.substr(place.size()) : message;
-  };
-  const auto transposed = attribute("transB", 1);
-  CHECK(with("MatMul", {{4, 100}, {99, 10}}) ==
-        "inputs of shapes [4, 100] and [99, 10] cannot be multiplied");
-  CHECK(with("MatMul", {{2, 4, 8}, {3, 8, 10}}) ==
-        "inputs of shapes [2, 4, 8] and [3, 8, 10] cannot be multiplied");
-  CHECK(with("MatMul", {{4, 8}, {8, 10}}) == "accepted");
-  CHECK(with("Gemm", {{4, 8}, {8, 10}}, {transposed}) ==
-        "inputs of shapes [4, 8] and [10, 8] cannot be multiplied");
-  CHECK(with("Gemm", {{4, 8}, {8, 10}, {9}}) ==
-        "bias of shape [9] does not broadcast to its product of shape [4, 10]");
-  CHECK(with("Gemm", {{4, 8}, {10, 8}, {10}}, {transposed}) == "accepted");
-  CHECK(with("Add", {{4, 10}, {4, 9}}) == "inputs of shapes [4, 10] and [4, 9] do not broadcast");
-  CHECK(with("Max", {{4, 10}, {10}, {9}}) == "inputs of shapes [4, 10] and [9] do not broadcast");
-  CHECK(
-      with("Conv", {{1, 3, 4, 30}, {8, 3, 7, 7}}, {attribute("pads", {1, 1, 1, 1})}) ==
-      "window reaches over 7 elements of axis 2, but its input of shape [1, 3, 4, 30] has 6 there "
-      "with its padding");
-  CHECK(with("Conv", {{1, 3, 30, 30}, {8, 4, 7, 7}}) ==
-        "input of shape [1, 3, 30, 30] has 3 channels, but its weight of shape [8, 4, 7, 7] takes "
-        "4 (group 1)");
-  CHECK(with("MaxPool", {{1, 3, 4, 4}}, {attribute("kernel_shape", {2, 5})}) ==
-        "window reaches over 5 elements of axis 3, but its input of shape [1, 3, 4, 4] has 4 there "
-        "with its padding");
 }
 
 }  // namespace
