@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
+#include <utility>
 
 #include "input/onnx/rules.hpp"
 #include "input/onnx/shapes.hpp"
@@ -181,7 +183,19 @@ bool cast_like(OnnxImporter& in, const OnnxNode& node) {
   return in.input(node, 1) != nullptr && cast_to(in, node, in.input(node, 1)->type.dtype);
 }
 
-// Any number of inputs, two at a time.
+// Inputs, two at a time; nothing where the op refuses them, or there is one alone.
+std::optional<OnnxKnown> combined(OnnxImporter& in, std::string_view op,
+                                  std::span<const Operand> inputs) {
+  std::optional<OnnxKnown> partial;
+  for (std::size_t i = 1; i < inputs.size(); ++i) {
+    auto next = in.write_step(op, {partial ? Operand{&*partial} : inputs[0], inputs[i]});
+    if (!next) return std::nullopt;
+    partial = std::move(next);
+  }
+  return partial;
+}
+
+// Any number of inputs.
 bool folded_pairwise(OnnxImporter& in, const OnnxNode& node, std::string_view op) {
   const std::vector<Operand> inputs = operands(in, node);
   if (inputs.empty()) return false;
@@ -190,14 +204,17 @@ bool folded_pairwise(OnnxImporter& in, const OnnxNode& node, std::string_view op
     in.alias(node, *in.input(node, 0));
     return true;
   }
-  std::optional<OnnxKnown> partial;
-  for (std::size_t i = 1; i + 1 < inputs.size(); ++i) {
-    const Operand first = partial ? Operand{&*partial} : inputs[0];
-    auto next = in.write_step(op, {first, inputs[i]});
-    if (!next) return false;
-    partial = std::move(next);
-  }
-  return in.write(node, op, {partial ? Operand{&*partial} : inputs[0], inputs.back()});
+  if (inputs.size() == 2) return in.write(node, op, inputs);
+  const auto partial = combined(in, op, std::span(inputs).first(inputs.size() - 1));
+  return partial && in.write(node, op, {&*partial, inputs.back()});
+}
+
+bool mean(OnnxImporter& in, const OnnxNode& node) {
+  const std::vector<Operand> inputs = operands(in, node);
+  if (inputs.size() < 2) return folded_pairwise(in, node, "add");
+  (void)broadcast_shape(in, node);
+  const auto total = combined(in, "add", inputs);
+  return total && in.write(node, "div", {&*total, static_cast<double>(inputs.size())});
 }
 
 bool largest(OnnxImporter& in, const OnnxNode& node) {
@@ -313,6 +330,7 @@ constexpr std::array kOwnRules = {
     OnnxRuleRow{"Max", largest},
     OnnxRuleRow{"Min", smallest},
     OnnxRuleRow{"Sum", sum},
+    OnnxRuleRow{"Mean", mean},
     OnnxRuleRow{"Mod", modulo},
     OnnxRuleRow{"BitShift", shift},
     OnnxRuleRow{"Dropout", dropout},

@@ -131,6 +131,13 @@ bool same_type(OnnxImporter& in, const OnnxNode& node) {
                          row->only_shape ? std::optional<std::uint64_t>(0) : std::nullopt);
 }
 
+// By the range of all elements: with the scale and the zero point, an op of its own.
+bool quantize_by_range(OnnxImporter& in, const OnnxNode& node) {
+  const TensorType& x = in.input(node, 0)->type;
+  return in.write_custom(node, OpClass::kReduce, 0,
+                         {{x.shape, DType::kU8}, {{}, x.dtype}, {{}, DType::kU8}});
+}
+
 constexpr std::array kOwnRules = {
     OnnxRuleRow{"LeakyRelu", leaky_relu},
     OnnxRuleRow{"Elu", elu},
@@ -142,6 +149,7 @@ constexpr std::array kOwnRules = {
     OnnxRuleRow{"ThresholdedRelu", thresholded_relu},
     OnnxRuleRow{"Shrink", shrink},
     OnnxRuleRow{"LpNormalization", lp_norm},
+    OnnxRuleRow{"DynamicQuantizeLinear", quantize_by_range},
 };
 
 constexpr auto kSameTypeRules = rows_of(kSameTypes, same_type, kOwnRules);

@@ -93,6 +93,23 @@ TEST_CASE("onnx: operators that keep a shape need none that the file states") {
         8 * 3 * 16);
 }
 
+TEST_CASE("onnx: a mean of tensors, and what is quantized by its range") {
+  const Graph graph{.nodes = {node("Mean", {"a", "b", "c"}, {"m"}),
+                              node("DynamicQuantizeLinear", {"m"}, {"q", "s", "z"}),
+                              node("DequantizeLinear", {"q", "s", "z"}, {"y"})},
+                    .inputs = {value("a", {4, 8}), value("b", {8}), value("c", {4, 8})},
+                    .outputs = {value("y", {4, 8})}};
+  const Model model = read(proto::model(graph));
+  Lines rows;
+  for (const WrittenOp& op : model.graph.ops) rows.push_back(op.op);
+  CHECK(rows == Lines{"add", "add", "div", "custom", "cast", "cast", "sub", "mul"});
+  CHECK(model.origin.opaque == 1);
+  // The mean; the custom op, which writes 32 elements in a byte each, a scale and a zero point;
+  // what they are read as.
+  CHECK(testing::unfused_bytes(build_graph(model.graph, {})).total() ==
+        4 * (72 + 96 + 64) + (128 + 32 + 4 + 1) + (32 + 128) + (1 + 4) + 2 * (128 + 4 + 128));
+}
+
 TEST_CASE("onnx: a target that a reshape cannot have is told") {
   const Graph graph{.nodes = {node("Reshape", {"x", "target"}, {"y"})},
                     .inputs = {value("x", {4, 8})},
