@@ -4,10 +4,13 @@
 #include <functional>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
+
+#include "compare/surroundings.hpp"
 
 namespace fusecalc {
 namespace {
@@ -24,24 +27,9 @@ std::string names_of(const TensorBytes& tensors) {
   return text;
 }
 
-// Every op with the tensors that it reads and writes when it is alone in a kernel; empty if no plan
-// has such a kernel.
-using Signatures = std::map<std::string, std::string>;
-
 std::string signature_of(const KernelFigures& kernel) {
   if (kernel.lists_tensors) return names_of(kernel.reads) + '\f' + names_of(kernel.writes);
   return kernel.bytes ? std::to_string(*kernel.bytes) : "";
-}
-
-Signatures signatures_of(const ResultDocument& document) {
-  Signatures signatures;
-  for (const PlanFigures& plan : document.plans) {
-    for (const KernelFigures& kernel : plan.kernels) {
-      for (const std::string& op : kernel.ops) signatures.try_emplace(op);
-      if (kernel.ops.size() == 1) signatures[kernel.ops.front()] = signature_of(kernel);
-    }
-  }
-  return signatures;
 }
 
 // Sets of kernels that share ops, over both plans: kernels of `before` come first.
@@ -59,20 +47,6 @@ class Groups {
  private:
   std::vector<std::size_t> parent_;
 };
-
-// The number of its ops and the bytes of its tensors, largest first, whatever their names.
-std::string structure_of(const KernelFigures& kernel) {
-  if (!kernel.bytes) return "";
-  std::string text = std::to_string(kernel.ops.size()) + '\n' + std::to_string(*kernel.bytes);
-  for (const TensorBytes* side : {&kernel.reads, &kernel.writes}) {
-    std::vector<std::uint64_t> bytes;
-    for (const auto& [name, moved] : *side) bytes.push_back(moved);
-    std::ranges::sort(bytes, std::greater<>());
-    text += '\f';
-    for (const std::uint64_t moved : bytes) (text += std::to_string(moved)) += '\n';
-  }
-  return text;
-}
 
 // `kept`: how many of its ops each kernel of `after` shares with those before.
 Change change_of(const KernelMatch& match, const PlanFigures& before, const PlanFigures& after,
@@ -95,34 +69,94 @@ Change change_of(const KernelMatch& match, const PlanFigures& before, const Plan
 
 std::string_view name_of(Change change) { return kChangeNames[static_cast<std::size_t>(change)]; }
 
+namespace {
+
+// Pairs the ops of two documents. Every step leaves ops that are already paired alone.
+class OpPairs {
+ public:
+  OpPairs(const std::vector<OpInGraph>& before, const std::vector<OpInGraph>& after)
+      : before_(before), after_(after), taken_(before.size()), origin_(after.size()) {
+    for (std::size_t b = 0; b < before.size(); ++b) by_name_.emplace(before[b].name, b);
+  }
+
+  // Ops with the same key, which is empty for those that are left out: of the same name first, then
+  // in their order.
+  template <typename Key>
+  void pair_equal(const Key& key_of) {
+    pair_names([&](const OpInGraph& then, const OpInGraph& now) {
+      return !key_of(now).empty() && key_of(then) == key_of(now);
+    });
+    std::unordered_map<std::string, std::vector<std::size_t>> waiting;  // the first is last
+    for (std::size_t b = before_.size(); b-- > 0;) {
+      if (!taken_[b]) waiting[key_of(before_[b])].push_back(b);
+    }
+    waiting.erase("");
+    for (std::size_t a = 0; a < after_.size(); ++a) {
+      if (origin_[a]) continue;
+      const auto found = waiting.find(key_of(after_[a]));
+      if (found == waiting.end() || found->second.empty()) continue;
+      pair(found->second.back(), a);
+      found->second.pop_back();
+    }
+  }
+
+  template <typename Condition>
+  void pair_names(const Condition& condition) {
+    for (std::size_t a = 0; a < after_.size(); ++a) {
+      const auto same = by_name_.find(after_[a].name);
+      if (origin_[a] || same == by_name_.end() || taken_[same->second]) continue;
+      if (condition(before_[same->second], after_[a])) pair(same->second, a);
+    }
+  }
+
+  OpNames names() const {
+    OpNames names;
+    for (std::size_t a = 0; a < after_.size(); ++a) {
+      if (origin_[a]) names.emplace(after_[a].name, before_[*origin_[a]].name);
+    }
+    return names;
+  }
+
+ private:
+  void pair(std::size_t b, std::size_t a) {
+    taken_[b] = true;
+    origin_[a] = b;
+  }
+
+  const std::vector<OpInGraph>& before_;
+  const std::vector<OpInGraph>& after_;
+  std::unordered_map<std::string_view, std::size_t> by_name_;
+  std::vector<bool> taken_;
+  std::vector<std::optional<std::size_t>> origin_;
+};
+
+// The key of an op's surroundings up to a distance; empty where they tell nothing.
+std::string key_of(const OpInGraph& op, std::size_t distance, bool from, bool to) {
+  if (op.alone == nullptr || !op.alone->bytes) return "";
+  if (!(from && op.has_operands) && !(to && op.has_uses)) return "";
+  return (from ? std::to_string(op.from[distance]) : "") + ' ' +
+         (to ? std::to_string(op.to[distance]) : "");
+}
+
+}  // namespace
+
 OpMatcher::OpMatcher(const ResultDocument& before, const ResultDocument& after) {
-  const Signatures old_ops = signatures_of(before);
-  const Signatures new_ops = signatures_of(after);
-  std::set<std::string> taken;
-  const auto pair = [&](const std::string& op, const std::string& origin) {
-    if (taken.insert(origin).second) origin_.emplace(op, origin);
-  };
-  // Ops with an explicit name on both sides are matched by it.
-  for (const auto& [op, signature] : new_ops) {
-    const auto same = old_ops.find(op);
-    if (same == old_ops.end()) continue;
-    if (!is_numbered(op) || same->second == signature) pair(op, op);
+  const std::vector<OpInGraph> old_ops = ops_of(before, after);
+  const std::vector<OpInGraph> new_ops = ops_of(after, before);
+  OpPairs pairs(old_ops, new_ops);
+  // A change of the graph leaves the ops before it with equal operands, and those after it with
+  // equal uses.
+  for (const auto& [from, to] : {std::pair(true, true), {true, false}, {false, true}}) {
+    for (std::size_t d = kReach; d > 0; --d) {
+      pairs.pair_equal([&](const OpInGraph& op) { return key_of(op, d, from, to); });
+    }
   }
-  std::multimap<std::string, std::string> by_signature;
-  for (const auto& [op, signature] : old_ops) {
-    if (!signature.empty() && !taken.contains(op)) by_signature.emplace(signature, op);
-  }
-  for (const auto& [op, signature] : new_ops) {
-    if (origin_.contains(op)) continue;
-    const auto alike = by_signature.find(signature);
-    if (alike == by_signature.end()) continue;
-    pair(op, alike->second);
-    by_signature.erase(alike);
-  }
-  // The remaining unnamed ops are matched by number.
-  for (const auto& [op, signature] : new_ops) {
-    if (!origin_.contains(op) && old_ops.contains(op)) pair(op, op);
-  }
+  pairs.pair_names([](const OpInGraph&, const OpInGraph& op) { return !is_numbered(op.name); });
+  pairs.pair_equal([](const OpInGraph& op) {
+    return op.alone == nullptr ? std::string() : signature_of(*op.alone);
+  });
+  pairs.pair_names([](const OpInGraph&, const OpInGraph&) { return true; });
+  origin_ = pairs.names();
 }
 
 namespace {

@@ -35,9 +35,10 @@ struct KernelMatch {
 // The op of the earlier document that an op of the new one is, by their names.
 using OpNames = std::map<std::string, std::string, std::less<>>;
 
-// Pairs the ops of two documents: by name, or if a name is missing (or was only a number) by the
-// tensors that the op reads and writes when it is unfused (or by its bytes, if the document lists
-// no tensors).
+// Pairs the ops of two documents: by what they move and what surrounds them in the graph, where
+// several are alike first those of one name; the others by name, or if a name is missing (or was
+// only a number) by the tensors that the op reads and writes when it is unfused (or by its bytes,
+// if the document lists no tensors).
 class OpMatcher {
  public:
   OpMatcher(const ResultDocument& before, const ResultDocument& after);

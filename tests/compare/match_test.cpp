@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,13 @@ ResultDocument document(const std::vector<KernelFigures>& kernels) {
   plan.name = "auto";
   plan.kernels = kernels;
   result.plans.push_back(plan);
+  for (const KernelFigures& kernel : kernels) {
+    for (const auto& [tensor, bytes] : kernel.reads) {
+      const bool is_written = std::ranges::any_of(
+          kernels, [&](const KernelFigures& other) { return other.writes.contains(tensor); });
+      if (!is_written) result.inputs[tensor] = {};
+    }
+  }
   return result;
 }
 
@@ -104,15 +112,48 @@ TEST_CASE("an op that several kernels compute does not join them") {
   CHECK(matches(twice, twice) == Texts{"same 0>0", "same 1>1"});
 }
 
+namespace {
+
+// An op alone in a kernel, with the sum of its tensors as its bytes.
+KernelFigures moving(const std::string& op, const TensorBytes& reads, const TensorBytes& writes) {
+  KernelFigures figures = kernel({op}, reads, writes);
+  figures.bytes = 0;
+  for (const auto& [name, bytes] : reads) *figures.bytes += bytes;
+  for (const auto& [name, bytes] : writes) *figures.bytes += bytes;
+  return figures;
+}
+
+}  // namespace
+
+TEST_CASE("ops that exchanged names are found by what surrounds them") {
+  // y = (x + 1) * (h + v): PyTorch numbers the sums in the order of their lines.
+  const std::vector<KernelFigures> before = {
+      moving("relu", {{"w", 64}}, {{"h", 64}}), moving("add", {{"x", 4}}, {{"add", 4}}),
+      moving("add_1", {{"h", 64}, {"v", 64}}, {{"add_1", 64}}),
+      moving("mul", {{"add", 4}, {"add_1", 64}}, {{"y", 64}})};
+  const std::vector<KernelFigures> after = {
+      moving("relu", {{"w", 64}}, {{"h", 64}}),
+      moving("add", {{"h", 64}, {"v", 64}}, {{"add", 64}}),
+      moving("add_1", {{"x", 4}}, {{"add_1", 4}}),
+      moving("mul", {{"add", 64}, {"add_1", 4}}, {{"y", 64}})};
+  CHECK(matches(before, after) == Texts{"same 0>0", "renamed 1>2", "renamed 2>1", "same 3>3"});
+}
+
+TEST_CASE("an op that is inserted takes no other's name, even where all move the same bytes") {
+  const std::vector<KernelFigures> before = {moving("exp", {{"x", 4}}, {{"exp", 4}}),
+                                             moving("sum", {{"exp", 4}, {"v", 8}}, {{"s", 4}}),
+                                             moving("exp_1", {{"s", 4}}, {{"y", 4}})};
+  const std::vector<KernelFigures> after = {
+      moving("exp", {{"x", 4}}, {{"exp", 4}}), moving("exp_1", {{"exp", 4}}, {{"exp_1", 4}}),
+      moving("sum", {{"exp_1", 4}, {"v", 8}}, {{"s", 4}}), moving("exp_2", {{"s", 4}}, {{"y", 4}})};
+  CHECK(matches(before, after) == Texts{"same 0>0", "same 1>2", "renamed 2>3", "added >1"});
+  // One whose bytes changed is its own name's while no other is alike.
+  std::vector<KernelFigures> larger = before;
+  larger[2] = moving("exp_1", {{"s", 4}, {"r", 4}}, {{"y", 4}});
+  CHECK(matches(before, larger) == Texts{"same 0>0", "same 1>1", "same 2>2"});
+}
+
 TEST_CASE("kernels under all new names are found by the bytes of their tensors") {
-  const auto moving = [](const std::string& op, const TensorBytes& reads,
-                         const TensorBytes& writes) {
-    KernelFigures figures = kernel({op}, reads, writes);
-    figures.bytes = 0;
-    for (const auto& [name, bytes] : reads) *figures.bytes += bytes;
-    for (const auto& [name, bytes] : writes) *figures.bytes += bytes;
-    return figures;
-  };
   const std::vector<KernelFigures> before = {moving("a", {{"x", 4}, {"w", 8}}, {{"h", 4}}),
                                              moving("b", {{"h", 4}}, {{"y", 12}}),
                                              moving("c", {{"h", 4}}, {{"z", 12}})};
