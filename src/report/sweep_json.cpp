@@ -20,16 +20,20 @@ std::string_view name_of(PointState state) {
   return "missing";
 }
 
+void write_device(JsonWriter& json, const PointResult& point) {
+  if (point.device.empty()) return;
+  json.key("device").begin_object().member("name", point.device).end();
+}
+
 void write_point(JsonWriter& json, const PointResult& point) {
   json.begin_object(Layout::kInline).member("state", name_of(point.state));
   if (point.state == PointState::kDone) {
     for (const auto& [key, value] : *point.figures.object()) write_value(json.key(key), value);
+    if (point.figures.find("device") == nullptr) write_device(json, point);
     json.member("best", point.best).member("best_by", name_of(point.ranking));
   } else {
     json.member("name", point.name);
-    if (!point.device.empty()) {
-      json.key("device").begin_object().member("name", point.device).end();
-    }
+    write_device(json, point);
     write_value(json.key("dims"), point.dims);
     if (point.state == PointState::kFailed) json.member("error", point.error);
   }

@@ -100,6 +100,10 @@ PointResult read_point(const SweepFolder& folder, std::size_t index) {
     };
     point.name = text_of(point.figures.find("name"));
     point.device = text_of(find(point.figures, "device", "name"));
+    // A list of sizes has the same bytes on every device, and is still a point of each.
+    if (point.device.empty() && definition.devices.size() > 1) {
+      point.device = definition.devices[at.device];
+    }
     if (const JsonValue* dims = point.figures.find("dims")) point.dims = *dims;
     add_plans(point);
     choose_best(point);

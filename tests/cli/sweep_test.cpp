@@ -185,6 +185,20 @@ TEST_CASE("sweep: lists of sizes are swept over op lists only, and have their fu
   CHECK(sweep["points"][0]["unfused_bytes"] == 220);
   CHECK(sweep["points"][0]["fused_bytes"] == 60);
   CHECK(sweep["points"][0]["best"] == "fused");
+  CHECK(!sweep["points"][0].contains("device"));
+}
+
+TEST_CASE("sweep: the points of a list of sizes name their devices where there are several") {
+  SweepFolderOf folder;
+  testing::write_file(folder / "sizes.json", R"([{"input_size": 10, "output_size": 20}])");
+  folder.sweep({"sizes.json", "--device", "h200,a100", "--dir", "d", "-o", "s.json"});
+  const json sweep = json::parse(testing::read_file(folder / "s.json"));
+  CHECK(sweep["points"][0]["device"]["name"] == "h200");
+  CHECK(sweep["points"][1]["device"]["name"] == "a100");
+  const Outcome outcome =
+      invoke({"compare", "s.json", "s.json", "-f", "json"}).in(folder / ".").outcome();
+  CHECK(outcome.exit_code == 0);
+  CHECK(json::parse(outcome.out)["specs"] == json({"sizes a100", "sizes h200"}));
 }
 
 TEST_CASE("sweep: compare gates a sweep point by point") {
