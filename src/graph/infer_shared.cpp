@@ -38,9 +38,8 @@ ConvolutionAxis convolution_axis(const Inference& op, std::size_t i, std::size_t
                                                values.size(), count));
     }
     const std::int64_t value = along(values, i, least);
-    if (value < least || value > kLargest) {
-      op.fail_attribute(attribute, fmt::format("must be {} or more", least));
-    }
+    if (value < least) op.fail_attribute(attribute, fmt::format("must be {} or more", least));
+    if (value > kLargest) op.fail_attribute(attribute, "must be at most 2^31");
     return value;
   };
   return {.stride = read(Attribute::kStride, at.stride, 1),
