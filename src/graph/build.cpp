@@ -146,7 +146,6 @@ void GraphBuilder::resolve_fuse() {
   }
   for (std::size_t g = 0; g < written_.fuse->size(); ++g) {
     std::vector<OpId> group;
-    std::vector<SharedMember> shared;
     if ((*written_.fuse)[g].empty()) {
       fail({Part::kFuseGroup, g}, "must name at least one operation");
     }
@@ -162,32 +161,17 @@ void GraphBuilder::resolve_fuse() {
              fmt::format("{} is already in {}", in_quotes(name), named({Part::kFuseGroup, g})));
       }
       if (op == kNone) continue;  // a view is not executed
+      if (last != written_.fuse->size() && !may_recompute(graph_, op)) {
+        fail(place, fmt::format("{} is already in {}; only pointwise ops and movements that update "
+                                "nothing in place can be in several groups",
+                                in_quotes(graph_.ops[op].name), named({Part::kFuseGroup, last})));
+      }
       group.push_back(op);
-      if (last != written_.fuse->size()) shared.push_back({op, last, place});
     }
     std::ranges::sort(group);
-    for (const SharedMember& member : shared) check_shared(member, group);
     if (!group.empty()) groups.push_back(std::move(group));
   }
   graph_.fuse = std::move(groups);
-}
-
-// An op of an earlier group, too: it is computed again for those of this group that read it.
-void GraphBuilder::check_shared(const SharedMember& member, const std::vector<OpId>& group) const {
-  const std::string already =
-      fmt::format("{} is already in {}", in_quotes(graph_.ops[member.op].name),
-                  named({Part::kFuseGroup, member.before}));
-  if (!may_recompute(graph_, member.op)) {
-    fail(member.place, already +
-                           "; only pointwise ops and movements that update nothing in place can be "
-                           "in several groups");
-  }
-  const bool read = std::ranges::any_of(graph_.after[member.op], [&](OpId later) {
-    return std::ranges::binary_search(group, later);
-  });
-  if (read) return;
-  fail(member.place, fmt::format("{}, and nothing in {} reads its result", already,
-                                 named({Part::kFuseGroup, member.place.index})));
 }
 
 OpGraph build_graph(const WrittenGraph& written, const std::vector<DimOverride>& overrides) {

@@ -126,13 +126,7 @@ class GraphBuilder {
   // Fails at `place`, or at the op that overwrites the tensor if the document names no outputs.
   void mark_output(TensorId id, const std::optional<WrittenPlace>& place);
   void mark_outputs();
-  struct SharedMember {
-    OpId op = kNone;
-    std::size_t before = 0;  // an earlier group that names it
-    WrittenPlace place;
-  };
   void resolve_fuse();
-  void check_shared(const SharedMember& member, const std::vector<OpId>& group) const;
   void set_type(TensorId id, TensorType type, const WrittenPlace& place);
 
   const WrittenGraph& written_;
