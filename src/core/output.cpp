@@ -7,8 +7,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <random>
 #include <system_error>
 #include <utility>
@@ -19,15 +21,31 @@
 namespace fusecalc {
 namespace {
 
-// The target of a symbolic link, even if it does not exist: a rename would replace the link.
+std::string own_descriptors() { return fmt::format("/proc/{}/fd/", ::getpid()); }
+
+// The target of a symbolic link, even if it does not exist: a rename would replace the link. A
+// descriptor of this process, to which /dev/stdout is a link, stays one: "/proc/12/fd/1".
 std::string resolve_links(const std::string& path) {
   constexpr int kMostLinks = 40;  // the limit of the Linux kernel
   std::filesystem::path target = path;
   std::error_code error;
   for (int i = 0; i < kMostLinks && std::filesystem::is_symlink(target, error); ++i) {
+    const std::filesystem::path folder =
+        std::filesystem::canonical(target.parent_path(), error) / "";
+    if (!error && folder == own_descriptors()) return folder / target.filename();
     target = target.parent_path() / std::filesystem::read_symlink(target, error);
   }
   return target.string();
+}
+
+// The number of an open descriptor of this process that the resolved path names.
+std::optional<int> descriptor_at(const std::string& resolved) {
+  const std::string folder = own_descriptors();
+  if (!resolved.starts_with(folder)) return std::nullopt;
+  int number = 0;
+  const char* const end = resolved.data() + resolved.size();
+  const auto parsed = std::from_chars(resolved.data() + folder.size(), end, number);
+  return parsed.ec == std::errc{} && parsed.ptr == end ? std::optional(number) : std::nullopt;
 }
 
 mode_t creation_mask() {
@@ -81,7 +99,13 @@ Output Output::memory() { return {-1, "memory"}; }
 
 Output Output::file(const std::string& path) {
   Output output(-1, printable(path));
-  output.target_ = path;
+  output.target_ = resolve_links(path);
+  if (const std::optional<int> stream = descriptor_at(output.target_)) {
+    // Its text goes on where the stream is, also in a file that it was redirected to.
+    output.descriptor_ = ::fcntl(*stream, F_DUPFD_CLOEXEC, 0);
+    if (output.descriptor_ < 0) output.fail();
+    return output;
+  }
   struct stat status {};
   const bool exists = ::stat(path.c_str(), &status) == 0;
   if (!exists && errno != ENOENT) output.fail();
@@ -91,7 +115,6 @@ Output Output::file(const std::string& path) {
     if (output.descriptor_ < 0) output.fail();
     return output;
   }
-  output.target_ = resolve_links(path);
   if (exists && !is_writable(path, status)) output.fail();
   if (exists && status.st_nlink > 1) {
     output.open_in_memory();

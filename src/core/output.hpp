@@ -13,7 +13,8 @@ namespace fusecalc {
 // Writes results to standard output, or to a file, atomically: to a temporary file next to it that
 // is renamed on finish(), with the owner and the permissions of the file that it replaces. Where a
 // rename is not possible (a read-only folder, a mount point), would break a hard link or would
-// change the owner, the finished text is copied over the old one. A file that is not writable is
+// change the owner, the finished text is copied over the old one. A device, a pipe or an open
+// descriptor of this process (/dev/stdout) is written to as it is. A file that is not writable is
 // refused, even where a rename would replace it. Faults are Errors, except that if standard output
 // is a closed pipe, the rest of the output is dropped.
 class Output {

@@ -197,6 +197,23 @@ TEST_CASE("an output file among the results of an input folder is refused") {
           .exit_code == 0);
 }
 
+TEST_CASE("an open descriptor goes on where it is, also in a file") {
+  const TempDir folder;
+  write_file(folder / "ops.json", kOps);
+  fs::create_symlink("/dev/stdout", folder / "link.json");
+  const std::string result =
+      invoke({"analyze", "ops.json", "-f", "json"}).in(folder.path()).outcome().out;
+  const auto log_of = [&](const std::string& command) {
+    CHECK(shell(folder.path(), "(echo before; " + command + "; echo after) >log").exit_code == 0);
+    return read_file(folder / "log");
+  };
+  const std::string quiet = R"("$0" analyze ops.json -f json )";
+  CHECK(log_of(quiet + "-o link.json") == "before\n" + result + result + "after\n");
+  fs::create_symlink("/dev/fd/3", folder / "three.json");
+  CHECK(log_of(quiet + "-o three.json 3>&1 >shown") == "before\n" + result + "after\n");
+  CHECK(fs::is_symlink(folder / "three.json"));
+}
+
 TEST_CASE("a closed descriptor is not taken by a file that then gets another's text") {
   const TempDir folder;
   write_file(folder / "ops.json", kOps);
