@@ -80,8 +80,8 @@ TEST_CASE("bash completes the choices of options and arguments") {
   CHECK(bash_offers({"fusecalc", "analyze", "--format", "="}) == formats);  // bash splits at =
   CHECK(bash_offers({"fusecalc", "analyze", "--format", "=", "ma"}) == Words{"markdown"});
   CHECK(bash_offers({"fusecalc", "schema", ""}) ==
-        Words{"analysis", "comparison", "device", "import", "measurement", "ops", "ops-table",
-              "profile", "sizes", "specs", "sweep", "tolerances"});
+        Words{"analysis", "comparison", "device", "devices", "import", "measurement", "ops",
+              "ops-table", "profile", "sizes", "specs", "sweep", "tolerances"});
   CHECK(bash_offers({"fusecalc", "completion", ""}) == Words{"bash", "fish", "zsh"});
 }
 
@@ -167,7 +167,7 @@ TEST_CASE("fish completes subcommands, options, choices and files") {
   CHECK(offers("fusecalc analyze op") == Words{"ops.json"});
   CHECK(offers("fusecalc measure @soft") == Words{"@softmax", "@softmax_primitives"});
   CHECK(offers("fusecalc analyze --dtype-bytes ") == Words{});
-  CHECK(offers("fusecalc schema ") == Words{"analysis", "comparison", "device", "import",
+  CHECK(offers("fusecalc schema ") == Words{"analysis", "comparison", "device", "devices", "import",
                                             "measurement", "ops", "ops-table", "profile", "sizes",
                                             "specs", "sweep", "tolerances"});
 }

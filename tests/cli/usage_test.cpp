@@ -121,7 +121,7 @@ TEST_CASE("a value that is not one of the choices is refused with the choices") 
        "analyze: --format: \"jsn\" is not one of table, json, csv, markdown, html, dot, "
        "mermaid or benchmark (did you mean \"json\"?); see fusecalc analyze --help"},
       {{"schema", "size"},
-       "schema: DOCUMENT: \"size\" is not one of analysis, comparison, device, import, "
+       "schema: DOCUMENT: \"size\" is not one of analysis, comparison, device, devices, import, "
        "measurement, "
        "ops-table, "
        "ops, profile, "

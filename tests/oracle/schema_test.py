@@ -41,7 +41,7 @@ def without(document, key):
 
 class Schemas(unittest.TestCase):
     def test_are_valid_2020_12_schemas(self):
-        for name in ("analysis", "comparison", "import", "measurement", "ops", "ops-table", "profile", "sizes", "specs",
+        for name in ("analysis", "comparison", "device", "devices", "import", "measurement", "ops", "ops-table", "profile", "sizes", "specs",
                      "sweep", "tolerances"):
             schema = json.loads(fusecalc("schema", name))
             self.assertEqual(schema["$schema"], "https://json-schema.org/draft/2020-12/schema")
@@ -90,7 +90,7 @@ class Library(unittest.TestCase):
 
 
 class Listings(unittest.TestCase):
-    """What `ops` and `specs` print."""
+    """What `ops`, `specs` and `devices` print."""
 
     def test_are_valid_with_numbers_as_numbers(self):
         ops = json.loads(fusecalc("ops", "--format", "json"))
@@ -105,6 +105,10 @@ class Listings(unittest.TestCase):
         validator("specs").validate(specs)
         for row in specs["specs"]:
             self.assertEqual(row["ops"], len(row["kinds"]))
+        devices = json.loads(fusecalc("devices", "--format", "json"))
+        validator("devices").validate(devices)
+        for row in devices["devices"]:
+            validator("device").validate(json.loads(fusecalc("devices", row["device"])))
 
     def test_numbers_in_strings_are_refused(self):
         ops = json.loads(fusecalc("ops", "--format", "json"))
@@ -115,6 +119,9 @@ class Listings(unittest.TestCase):
         for key, value in (("ops", "1"), ("kinds", "add mul")):
             bad = specs | {"specs": [specs["specs"][0] | {key: value}]}
             self.assertFalse(validator("specs").is_valid(bad), key)
+        devices = json.loads(fusecalc("devices", "--format", "json"))
+        bad = devices | {"devices": [devices["devices"][0] | {"l2_bytes": "1"}]}
+        self.assertFalse(validator("devices").is_valid(bad))
 
 
 class Analysis(unittest.TestCase):
