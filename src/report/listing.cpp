@@ -107,10 +107,22 @@ void write_json(const Listing& listing, const Style& /*style*/, Output& output) 
   json.end().end();
 }
 
+// RFC 4180: in quotes where it must be.
+std::string field_of(const std::string& text) {
+  if (text.find_first_of(",\"\n\t") == std::string::npos) return text;
+  std::string field = "\"";
+  for (const char c : text) {
+    if (c == '"') field += '"';
+    field += c;
+  }
+  return field + '"';
+}
+
+// The cells are the program's own: one that starts with @ or - is meant so.
 void write_csv(const Listing& listing, const Style& /*style*/, Output& output) {
   const auto write_row = [&](const std::vector<std::string>& row) {
     std::string line;
-    for (const std::string& cell : row) line += (line.empty() ? "" : ",") + csv_field(cell);
+    for (const std::string& cell : row) line += (line.empty() ? "" : ",") + field_of(cell);
     output.write(line + "\n");
   };
   write_row(listing.columns);
@@ -181,13 +193,7 @@ std::string csv_field(std::string_view text) {
     from = to + 1;
   }
   if (is_formula(shown)) shown.insert(0, 1, '\'');
-  if (shown.find_first_of(",\"\n\t") == std::string::npos) return shown;
-  std::string field = "\"";
-  for (const char c : shown) {
-    if (c == '"') field += '"';
-    field += c;
-  }
-  return field + '"';
+  return field_of(shown);
 }
 
 std::string markdown_text(std::string_view text) {

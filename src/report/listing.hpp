@@ -44,8 +44,9 @@ std::vector<std::string_view> listing_formats();
 void write_listing(const Listing& listing, std::string_view format, const Style& style,
                    Output& output);
 
-// RFC 4180, quoted where it must be. Unsafe characters are escaped, and text that a spreadsheet
-// would run as a formula gets an apostrophe before it; a number stays one.
+// Text of a document as a field of CSV, quoted where it must be (RFC 4180). Unsafe characters are
+// escaped, and text that a spreadsheet would run as a formula gets an apostrophe before it; a
+// number stays one.
 std::string csv_field(std::string_view text);
 // Text escaped to show as it is, on one line, in Markdown.
 std::string markdown_text(std::string_view text);

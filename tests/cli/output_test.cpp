@@ -59,6 +59,11 @@ TEST_CASE("specs prints an op list under its name with and without @") {
   CHECK(invoke({"specs", "@softmax"}).outcome().out == list);
 }
 
+TEST_CASE("the csv of listings has names and formulas as they are") {
+  CHECK(invoke({"specs", "-f", "csv"}).outcome().out.find("\n@adam,") != std::string::npos);
+  CHECK(invoke({"ops", "-f", "csv"}).outcome().out.find(",-x\n") != std::string::npos);
+}
+
 TEST_CASE("what a listing prints of one name is JSON, and asking for another format is refused") {
   for (const auto& [command, name] : {std::pair{"specs", "softmax"}, {"devices", "a100"}}) {
     CHECK(invoke({command, name, "-f", "json"}).outcome().out ==
