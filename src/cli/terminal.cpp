@@ -96,9 +96,11 @@ void refuse_format_of_one(const std::string& command, const std::optional<std::s
 
 Style style_of_standard_output(bool explain) {
   const bool terminal = ::isatty(STDOUT_FILENO) == 1;
+  const std::optional<std::size_t> width = width_of_standard_output();
   return {.colour = terminal && variable("TERM") != "dumb" && variable("NO_COLOR").empty(),
           .explain = explain,
-          .width = width_of_standard_output().value_or(Style{}.width),
+          .width = width.value_or(Style{}.width),
+          .wraps = width.has_value(),
           .utf8 = locale_is_utf8()};
 }
 

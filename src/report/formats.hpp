@@ -20,6 +20,7 @@ struct Style {
   bool colour = false;
   bool explain = false;     // every kernel in full, with the reasons of its boundaries
   std::size_t width = 100;  // columns of a line of a table
+  bool wraps = false;       // whether whole sentences keep to the width, too: a person reads them
   bool utf8 = true;         // whether bars are drawn with blocks
 };
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "analysis/reasons.hpp"
@@ -294,12 +295,17 @@ class Table {
       kinds += (kinds.empty() ? "" : ", ") + std::string(analysis_.graph->graph.ops[op].row->name);
     }
     const Prediction& predicted = kernel.predicted;
-    std::string text = fmt::format(
-        "    does    {}\n    reads   {}\n    writes  {}\n"
-        "    takes   {} to {}, bound by {}; DRAM {}\n",
-        kinds, entries_in_words(kernel.traffic.reads), entries_in_words(kernel.traffic.writes),
-        human_time(predicted.time_range.low), human_time(predicted.time_range.high),
-        name_of(predicted.bound), human_bytes(static_cast<std::uint64_t>(predicted.dram())));
+    const std::string takes =
+        fmt::format("{} to {}, bound by {}; DRAM {}", human_time(predicted.time_range.low),
+                    human_time(predicted.time_range.high), name_of(predicted.bound),
+                    human_bytes(static_cast<std::uint64_t>(predicted.dram())));
+    std::string text;
+    const std::pair<std::string_view, std::string> lines[] = {
+        {"does    ", kinds},
+        {"reads   ", entries_in_words(kernel.traffic.reads)},
+        {"writes  ", entries_in_words(kernel.traffic.writes)},
+        {"takes   ", takes}};
+    for (const auto& [what, words] : lines) text += explained(what, words, what.size());
     std::set<std::string> told;
     const Repeat& repeat = repeats_.at(k);
     for (std::uint32_t i = 0; i < repeat.count; ++i) {
@@ -317,10 +323,30 @@ class Table {
           printable(tensor_name(boundary.tensor)));
       const std::string reason = printable(full_reason_of(*analysis_.graph, boundary), kNoLimit);
       if (!told.insert(without_numbers(shared) + reason).second) continue;
-      text += fmt::format(
-          "    {}{} {}: {}\n",
-          later ? printable(kernel_name_of(headline().kernels[k])) + ": " : std::string(),
-          coloured("not fused with", kBefore, style_), shared, reason);
+      constexpr std::string_view kNotFused = "not fused with";
+      std::string lines = explained(
+          "",
+          fmt::format("{}{} {}: {}",
+                      later ? printable(kernel_name_of(headline().kernels[k])) + ": " : "",
+                      kNotFused, shared, reason),
+          2);
+      if (const std::size_t at = lines.find(kNotFused); at != std::string::npos) {
+        lines.replace(at, kNotFused.size(), coloured(kNotFused, kBefore, style_));
+      }
+      text += lines;
+    }
+    return text;
+  }
+
+  // A line, or as many as the width makes of it: all but the first are `hanging` further in.
+  std::string explained(std::string_view start, const std::string& words,
+                        std::size_t hanging) const {
+    const std::string indent(4, ' ');
+    std::vector<std::string> lines = {words};
+    if (style_.wraps) lines = lines_of_words(words, style_.width - indent.size() - hanging);
+    std::string text = indent + std::string(start) + lines.front() + "\n";
+    for (std::size_t i = 1; i < lines.size(); ++i) {
+      text += indent + std::string(hanging, ' ') + lines[i] + "\n";
     }
     return text;
   }

@@ -36,7 +36,8 @@ bool may_be_cut(TextTable::Kind kind) {
   return kind == TextTable::Kind::kName || kind == TextTable::Kind::kWords;
 }
 
-// The words in lines of so many columns. A word that is longer is broken.
+}  // namespace
+
 std::vector<std::string> lines_of_words(std::string_view text, std::size_t columns) {
   std::vector<std::string> lines(1);
   std::size_t used = 0;
@@ -63,8 +64,6 @@ std::vector<std::string> lines_of_words(std::string_view text, std::size_t colum
   }
   return lines;
 }
-
-}  // namespace
 
 TextTable::TextTable(std::vector<Column> columns, const Style& style, std::size_t indent)
     : columns_(std::move(columns)), style_(style), indent_(indent) {}

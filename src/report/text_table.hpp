@@ -11,6 +11,9 @@
 
 namespace fusecalc {
 
+// Text in lines of at most so many columns, broken at spaces; words that are longer are cut.
+std::vector<std::string> lines_of_words(std::string_view text, std::size_t columns);
+
 // A table for people, at most as wide as its reader's terminal: bars shrink first, then names are
 // cut in the middle, so that they stay distinct, and words go on in lines of their own. Numbers are
 // never cut: columns that still find no room, the last ones first, are written below each row, with

@@ -76,6 +76,7 @@ TEST_CASE("tables are as wide as the terminal, 100 columns in a pipe, or what CO
       CHECK(widest_line(shown) <= columns);
     };
     fits(words);
+    fits({"analyze", "@transformer_block", "-f", "table", "--explain"});
     for (const std::string listing : {"specs", "ops", "devices"}) fits({listing, "-f", "table"});
     for (const std::string list : {"@adam", "@softmax"}) {
       CAPTURE(list);
