@@ -11,6 +11,7 @@
 #include "core/error.hpp"
 #include "core/output.hpp"
 #include "device/device.hpp"
+#include "json/source.hpp"
 #include "report/model_summary.hpp"
 #include "report/op_list.hpp"
 
@@ -21,7 +22,11 @@ void run(const ImportOptions& options) {
   if (!options.output.empty()) files.push_back(options.output);
   if (!options.summary.empty()) files.push_back(options.summary);
   refuse_overwriting_inputs(files, std::array{options.document});
-  Document document = read_document(open_document(options.document), options.dims);
+  ByteSource source = open_document(options.document);
+  if (source.peek().empty()) {
+    throw Error(Fault::kBadInput, source.name() + ": is empty; import takes a model file");
+  }
+  Document document = read_document(std::move(source), options.dims);
   if (!document.origin) {
     throw Error(Fault::kBadInput,
                 document.name + ": is an op list already; import takes a model file");

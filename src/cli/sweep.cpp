@@ -228,6 +228,10 @@ void run(const SweepCommand& command) {
   if (command.slurm && command.slurm->find('\n') != std::string::npos) {
     throw Error(Fault::kBadInput, "sweep: --slurm: the options of sbatch must be on one line");
   }
+  if (command.chunk > 0 && !command.slurm) {
+    throw Error(Fault::kBadInput,
+                "sweep: --chunk is about the tasks of a Slurm job; add --slurm, or leave it out");
+  }
   if (command.collect) return collect(command);
   if (command.folder.empty()) {
     throw Error(Fault::kBadInput,

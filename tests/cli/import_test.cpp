@@ -88,6 +88,9 @@ TEST_CASE("import: what is no model, or a damaged one, is refused in one line") 
   const Outcome list = invoke({"import", "ops.json"}).in(folder.path()).outcome();
   CHECK(list.exit_code == 2);
   CHECK(list.err == "fusecalc: ops.json: is an op list already; import takes a model file\n");
+  const Outcome empty = invoke({"import", "-"}).input("").outcome();
+  CHECK(empty.exit_code == 2);
+  CHECK(empty.err == "fusecalc: <stdin>: is empty; import takes a model file\n");
   const std::string bytes = read_file(model_file("layer.pt2"));
   write_file(folder / "short.pt2", bytes.substr(0, bytes.size() / 2));
   for (const std::string command : {"import", "analyze"}) {

@@ -274,6 +274,8 @@ TEST_CASE("sweep: what does not fit together is refused in one line") {
   refused({"ops.json", "--dir", "d", "--measure", "--plan", "limit"}, "--plan limit");
   refused({"ops.json", "--dir", "d", "-o", "x.dot"}, "the format follows from the extension");
   refused({"ops.json", "--dir", "ops.json/d"}, "cannot create");
+  refused({"ops.json", "--dir", "d", "--chunk", "4"}, "add --slurm, or leave it out");
+  refused({"--collect", "d", "--chunk", "4"}, "add --slurm, or leave it out");
 }
 
 TEST_CASE("sweep: measuring where there is no GPU says why, and records nothing as failed") {
