@@ -87,10 +87,14 @@ void compare_pair(const CompareCommand& command, const ResultDocument& before,
   const std::vector<std::string> differences = mismatches(before, after);
   if (!differences.empty() && !command.force) {
     const std::size_t more = differences.size() - 1;
-    throw Error(
-        Fault::kBadInput,
-        fmt::format("{}: {}{}; compare matching results, or override with --force", after.path,
-                    differences.front(), more == 0 ? "" : fmt::format(" (and {} more)", more)));
+    const std::string why =
+        differences.front() + (more == 0 ? "" : fmt::format(" (and {} more)", more));
+    note_incomparable_documents(spec, why, comparison);
+    if (comparison.refusal.empty()) {
+      comparison.refusal = fmt::format("{}: {}; compare matching results, or override with --force",
+                                       after.path, why);
+    }
+    return;
   }
   const std::size_t known = comparison.findings.size();
   compare_documents(before, after, spec, comparison);
@@ -215,6 +219,7 @@ void run(const CompareCommand& command) {
     comparison_format_for_file(path).write_comparison(comparison, Style{}, file);
     file.finish();
   }
+  if (!comparison.refusal.empty()) throw Error(Fault::kBadInput, comparison.refusal);
   const std::string format =
       command.format.value_or(in_github_actions() ? "github" : default_format());
   const bool github = format == "github";

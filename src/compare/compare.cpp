@@ -346,6 +346,17 @@ void compare_documents(const ResultDocument& before, const ResultDocument& after
   DocumentComparer(before, after, spec, comparison).compare();
 }
 
+void note_incomparable_documents(const std::string& spec, const std::string& why,
+                                 Comparison& comparison) {
+  comparison.specs.push_back(spec);
+  Finding finding{.spec = spec, .plan = {}, .kernel = {}};
+  finding.figure = Figure::kSpec;
+  finding.judgement = Judgement::kUnknown;
+  finding.failed = true;
+  finding.note = "not comparable: " + why;
+  comparison.findings.push_back(std::move(finding));
+}
+
 void note_unpaired_document(const std::string& spec, Change change, Comparison& comparison) {
   const bool removed = change == Change::kRemoved;
   comparison.specs.push_back(spec);

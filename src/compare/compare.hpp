@@ -27,6 +27,11 @@ std::vector<std::string> mismatches(const ResultDocument& before, const ResultDo
 void compare_documents(const ResultDocument& before, const ResultDocument& after,
                        const std::string& spec, Comparison& comparison);
 
+// Adds the finding for a spec whose documents cannot be compared, which fails: `why` tells what
+// differs.
+void note_incomparable_documents(const std::string& spec, const std::string& why,
+                                 Comparison& comparison);
+
 // Adds the finding for a spec that has a document on one side only.
 void note_unpaired_document(const std::string& spec, Change change, Comparison& comparison);
 

@@ -91,6 +91,7 @@ struct Comparison {
   std::vector<Finding> findings{};
   std::size_t same_left_out = 0;  // findings removed by --only-changed
   std::vector<std::string> notes{};
+  std::string refusal{};  // why results cannot be compared, of the first that cannot
 
   bool failed() const;
   std::size_t count(Judgement judgement) const;

@@ -229,6 +229,34 @@ TEST_CASE("compare: results without common figures are refused") {
         "fusecalc: nothing to compare: base.json and new.json have no figures in common\n");
 }
 
+TEST_CASE("compare: output files tell of results that cannot be compared, and of the others") {
+  const TempDir folder;
+  json ops = json::parse(kOps);
+  for (const char* name : {"base", "new"}) std::filesystem::create_directory(folder / name);
+  for (const char* file : {"base/a.json", "base/b.json", "new/b.json"}) {
+    write_file(folder / file, analysis_of(ops).dump());
+  }
+  ops["dims"]["M"] = 3;
+  write_file(folder / "new/a.json", analysis_of(ops).dump());
+  const Outcome outcome =
+      invoke({"compare", "base", "new", "-o", "v.json", "-o", "v.xml", "-o", "v.html"})
+          .in(folder.path())
+          .outcome();
+  CHECK(outcome.exit_code == 2);
+  CHECK(outcome.out == "");
+  CHECK(outcome.err ==
+        "fusecalc: new/a.json: dim M is 3, but not recorded in base/a.json; compare matching "
+        "results, or override with --force\n");
+  const std::string why = "not comparable: dim M is 3, but not recorded in base/a.json";
+  const json verdict = json::parse(read_file(folder / "v.json"));
+  CHECK(verdict["verdict"] == "fail");
+  CHECK(verdict["specs"] == json({"a", "b"}));
+  CHECK(verdict["counts"]["same"] == 5);
+  CHECK(verdict["findings"][0]["note"] == why);
+  CHECK(contains(read_file(folder / "v.xml"), why));
+  CHECK(contains(read_file(folder / "v.html"), why));
+}
+
 TEST_CASE("compare: output files are written even if the gate fails") {
   const TempDir folder;
   json ops = json::parse(kOps);
