@@ -146,9 +146,13 @@ OpMatcher::OpMatcher(const ResultDocument& before, const ResultDocument& after) 
   OpPairs pairs(old_ops, new_ops);
   // A change of the graph leaves the ops before it with equal operands, and those after it with
   // equal uses.
-  for (const auto& [from, to] : {std::pair(true, true), {true, false}, {false, true}}) {
+  struct Sides {
+    bool from = false;
+    bool to = false;
+  };
+  for (const Sides& sides : {Sides{true, true}, Sides{true, false}, Sides{false, true}}) {
     for (std::size_t d = kReach; d > 0; --d) {
-      pairs.pair_equal([&](const OpInGraph& op) { return key_of(op, d, from, to); });
+      pairs.pair_equal([&](const OpInGraph& op) { return key_of(op, d, sides.from, sides.to); });
     }
   }
   pairs.pair_names([](const OpInGraph&, const OpInGraph& op) { return !is_numbered(op.name); });
