@@ -21,15 +21,15 @@ std::string comparison(double seconds, double next_seconds, const std::string& n
   return fmt::format("{:.0f} % faster than {}", percent, next);
 }
 
-struct Timed {
+struct TimedVariant {
   std::size_t variant = 0;
   double seconds = 0;
 };
 
 void time_each(GpuBackend& gpu, std::span<const Variant> variants, const StoppingRule& rule,
-               std::vector<Timed>& timed) {
+               std::vector<TimedVariant>& timed) {
   std::vector<Work> works;
-  for (const Timed& each : timed) {
+  for (const TimedVariant& each : timed) {
     works.emplace_back([&gpu, &steps = variants[each.variant].steps] { enqueue(gpu, steps); });
   }
   const std::vector<std::optional<TimeSpread>> times = time_alternating(gpu, works, rule);
@@ -38,9 +38,9 @@ void time_each(GpuBackend& gpu, std::span<const Variant> variants, const Stoppin
 }
 
 // Those that take at most so many times as long as the fastest.
-std::vector<Timed> near_fastest(std::vector<Timed> timed, double most) {
-  const double limit = std::ranges::min(timed, {}, &Timed::seconds).seconds * most;
-  std::erase_if(timed, [&](const Timed& each) { return each.seconds > limit; });
+std::vector<TimedVariant> near_fastest(std::vector<TimedVariant> timed, double most) {
+  const double limit = std::ranges::min(timed, {}, &TimedVariant::seconds).seconds * most;
+  std::erase_if(timed, [&](const TimedVariant& each) { return each.seconds > limit; });
   return timed;
 }
 
@@ -59,17 +59,17 @@ Choice fastest_of(GpuBackend& gpu, std::span<const Variant> variants) {
   // timed run would wait for the launches: a deadlock. So each kernel is launched once before.
   for (const Variant& variant : variants) enqueue(gpu, variant.steps);
   gpu.finish();
-  std::vector<Timed> timed(variants.size());
+  std::vector<TimedVariant> timed(variants.size());
   for (std::size_t i = 0; i < timed.size(); ++i) timed[i].variant = i;
   time_each(gpu, variants, kFirst, timed);
   if (timed.size() < 2) return {};
-  if (std::vector<Timed> near = near_fastest(timed, kNear); near.size() > 1) {
+  if (std::vector<TimedVariant> near = near_fastest(timed, kNear); near.size() > 1) {
     time_each(gpu, variants, kFinal, near);
     timed = std::move(near);
   }
-  const Timed chosen = near_fastest(timed, kAlike).front();
-  std::erase_if(timed, [&](const Timed& each) { return each.variant == chosen.variant; });
-  const Timed next = std::ranges::min(timed, {}, &Timed::seconds);
+  const TimedVariant chosen = near_fastest(timed, kAlike).front();
+  std::erase_if(timed, [&](const TimedVariant& each) { return each.variant == chosen.variant; });
+  const TimedVariant next = std::ranges::min(timed, {}, &TimedVariant::seconds);
   const std::string& name = variants[next.variant].name;
   const bool alike = variants[chosen.variant].name == name;
   return {.fastest = chosen.variant,

@@ -138,7 +138,7 @@ bool quantize_by_range(OnnxImporter& in, const OnnxNode& node) {
                          {{x.shape, DType::kU8}, {{}, x.dtype}, {{}, DType::kU8}});
 }
 
-constexpr std::array kSameTypeRules = {
+constexpr std::array kExactRules = {
     OnnxRuleRow{"LeakyRelu", leaky_relu},
     OnnxRuleRow{"Elu", elu},
     OnnxRuleRow{"HardSigmoid", hard_sigmoid},
@@ -152,7 +152,7 @@ constexpr std::array kSameTypeRules = {
     OnnxRuleRow{"DynamicQuantizeLinear", quantize_by_range},
 };
 
-constexpr auto kSameTypeRules = rows_of(kSameTypes, same_type, kSameTypeRules);
+constexpr auto kSameTypeRules = rows_of(kSameTypes, same_type, kExactRules);
 
 }  // namespace
 
