@@ -28,10 +28,10 @@ ResultDocument document(const std::vector<KernelFigures>& kernels) {
   plan.kernels = kernels;
   result.plans.push_back(plan);
   for (const KernelFigures& kernel : kernels) {
-    for (const auto& [tensor, bytes] : kernel.reads) {
+    for (const auto& read : kernel.reads) {
       const bool is_written = std::ranges::any_of(
-          kernels, [&](const KernelFigures& other) { return other.writes.contains(tensor); });
-      if (!is_written) result.inputs[tensor] = {};
+          kernels, [&](const KernelFigures& other) { return other.writes.contains(read.first); });
+      if (!is_written) result.inputs[read.first] = {};
     }
   }
   return result;
