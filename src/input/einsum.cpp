@@ -113,14 +113,6 @@ class Einsum {
     return has(a.letters, letter) ? extent(a, letter) : extent(b, letter);
   }
 
-  static std::vector<std::int64_t> contiguous(const Shape& shape) {
-    std::vector<std::int64_t> strides(shape.size(), 1);
-    for (std::size_t i = shape.size(); i-- > 1;) {
-      strides[i - 1] = strides[i] * static_cast<std::int64_t>(shape[i]);
-    }
-    return strides;
-  }
-
   std::optional<Lettered> ordered(const Lettered& from, const std::string& letters) {
     if (from.letters == letters) return from;
     if (from.letters.size() != letters.size()) return std::nullopt;

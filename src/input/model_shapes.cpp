@@ -8,6 +8,14 @@ std::optional<std::size_t> axis_of(std::int64_t axis, std::size_t rank) {
   return static_cast<std::size_t>(axis < 0 ? axis + extent : axis);
 }
 
+std::vector<std::int64_t> contiguous(const Shape& shape) {
+  std::vector<std::int64_t> result;
+  for (const std::uint64_t stride : strides_of(shape)) {
+    result.push_back(static_cast<std::int64_t>(stride));
+  }
+  return result;
+}
+
 bool viewable(const Shape& from, const std::vector<std::int64_t>& strides, const Shape& to) {
   if (strides.size() != from.size()) return false;
   struct Run {

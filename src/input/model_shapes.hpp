@@ -17,6 +17,9 @@ namespace fusecalc {
 // An axis from 0; nothing if it is out of range.
 std::optional<std::size_t> axis_of(std::int64_t axis, std::size_t rank);
 
+// The strides of elements that lie one after the other.
+std::vector<std::int64_t> contiguous(const Shape& shape);
+
 // Whether elements with these strides can be read in another shape without a copy: each run of
 // adjacent axes that is regrouped must lie in memory like one axis. Axes of one element lie
 // anywhere.

@@ -42,7 +42,7 @@ struct Phases {
   std::vector<std::uint8_t> runs_in;   // per op of the kernel: its phase
   std::vector<std::uint8_t> ready_in;  // per op of the kernel: the phase its result is there
   std::vector<std::uint8_t> computed;  // per op of the kernel: in how many phases
-  std::vector<std::uint64_t> needed;   // per op: for so many elements
+  std::vector<std::uint64_t> needed;   // per op: how many elements its readers need
   std::vector<std::uint8_t> written;   // per op of the kernel: how many results the outside needs
   std::vector<Use> reads;              // values from outside, each once per storage
   std::uint64_t held_bytes = 0;  // must be on chip at once for every value to be read only once
@@ -143,6 +143,8 @@ class PhaseFinder {
   // same elements. A number for a view, for all that an op computes, or for what one operand shows.
   using Part = std::uint64_t;
   static constexpr Part kNoPart = 0;
+  static constexpr Part kOfOps = Part{1} << 32U;    // and the op's place
+  static constexpr Part kOfEdges = Part{2} << 32U;  // and the operand's
   static constexpr Part kSeveralParts = std::numeric_limits<Part>::max();
 
   // What readers inside of the kernel need of a value: in which phases, and how many elements.

@@ -140,11 +140,9 @@ class Contest {
     };
     add([&](OpId op) { return compiler_[op]; });
     std::vector<Kernel> siblings = sibling_parts(graph_, kernel);
-    const auto first_rank = [&](const Kernel& part) {
-      return std::ranges::min(part, {}, [&](OpId op) { return graph_.rank[op]; });
-    };
+    const auto rank = [&](OpId op) { return graph_.rank[op]; };
     std::ranges::sort(siblings, {},
-                      [&](const Kernel& part) { return graph_.rank[first_rank(part)]; });
+                      [&](const Kernel& part) { return rank(std::ranges::min(part, {}, rank)); });
     for (const std::vector<std::uint32_t>& groups : groupings(siblings.size())) {
       add([&](OpId op) {
         for (std::size_t i = 0; i < siblings.size(); ++i) {

@@ -489,6 +489,12 @@ TEST_CASE("elements that several ops need for the same part of a result are read
   // The last column as well.
   CHECK(last_row(R"({"op": "transpose", "inputs": ["x"], "output": "t"},
                     {"op": "mul", "inputs": ["x", "t"], "output": "g"})") == Bytes{2 * kRow, kRow});
+  // A slice that copies.
+  CHECK(kernel_bytes(graph_of(R"({"tensors": {"x": {"shape": [64, 64]}}, "ops": [
+      {"op": "sigmoid", "inputs": ["x"], "output": "s"},
+      {"op": "mul", "inputs": ["x", "s"], "output": "g"},
+      {"op": "slice", "inputs": ["g"], "axis": 0, "end": 2, "output": "y"}]})")) ==
+        Bytes{2 * kRow, 2 * kRow});
   CHECK(kernel_bytes(graph_of(R"({"tensors": {"x": {"shape": [16]}}, "ops": [
       {"op": "mul", "inputs": ["x", "x"], "output": "y", "reads": {"x": 3}}]})")) == Bytes{12, 64});
 }

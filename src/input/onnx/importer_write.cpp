@@ -18,14 +18,6 @@
 namespace fusecalc {
 namespace {
 
-std::vector<std::int64_t> contiguous(const Shape& shape) {
-  std::vector<std::int64_t> result;
-  for (const std::uint64_t stride : strides_of(shape)) {
-    result.push_back(static_cast<std::int64_t>(stride));
-  }
-  return result;
-}
-
 std::vector<std::int64_t> strides_in(const OnnxKnown& value) {
   return value.strides.empty() ? contiguous(value.type.shape) : value.strides;
 }

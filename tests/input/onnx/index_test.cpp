@@ -8,26 +8,18 @@
 #include "graph/op_graph.hpp"
 #include "input/onnx/onnx.hpp"
 #include "input/onnx/proto.hpp"
+#include "support/models.hpp"
 #include "traffic/graph_bytes.hpp"
 
 namespace fusecalc {
 namespace {
 
 using namespace proto;
+using namespace testing;
 
-using Lines = std::vector<std::string>;
+using Lines = Words;
 
 Model read(const Graph& graph) { return read_onnx(proto::model(graph), "m.onnx", {}); }
-
-Lines rows_of(const Model& model) {
-  Lines rows;
-  for (const WrittenOp& op : model.graph.ops) rows.push_back(op.op);
-  return rows;
-}
-
-std::uint64_t unfused(const Model& model) {
-  return testing::unfused_bytes(build_graph(model.graph, {})).total();
-}
 
 TEST_CASE("onnx: padding, triangles and repetitions are rows") {
   const Graph graph{.nodes = {node("Pad", {"x", "pads"}, {"p"}), node("Trilu", {"p", "k"}, {"t"}),

@@ -1,52 +1,20 @@
-#include "input/onnx/onnx.hpp"
 
 #include <doctest/doctest.h>
 
 #include <string>
 #include <vector>
 
-#include "core/error.hpp"
 #include "graph/op_graph.hpp"
 #include "input/onnx/proto.hpp"
+#include "input/onnx/reading.hpp"
 
 namespace fusecalc {
 namespace {
 
 using namespace proto;
+using namespace testing;
 
-Model read(const std::string& bytes, const std::vector<DimOverride>& dims = {}) {
-  return read_onnx(bytes, "m.onnx", dims);
-}
-
-// Each op as "name = op(inputs) -> outputs", and the graph is valid.
-std::vector<std::string> ops_of(const Model& model) {
-  build_graph(model.graph, {});
-  std::vector<std::string> result;
-  for (const WrittenOp& op : model.graph.ops) {
-    std::string line = op.op + "(";
-    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-      if (i > 0) line += ", ";
-      const auto* name = std::get_if<std::string>(&op.inputs[i]);
-      line += name != nullptr ? *name : "#";
-    }
-    line += ") ->";
-    for (const std::string& output : op.outputs) line += " " + output;
-    result.push_back(line);
-  }
-  return result;
-}
-
-std::string refusal(const std::string& bytes, const std::vector<DimOverride>& dims = {}) {
-  try {
-    read(bytes, dims);
-  } catch (const Error& error) {
-    CHECK(error.fault() == Fault::kBadInput);
-    return error.what();
-  }
-  return "accepted";
-}
-
-using Lines = std::vector<std::string>;
+using Lines = Words;
 
 TEST_CASE("onnx: a product with a transposed weight and a bias is one linear") {
   const Graph graph{

@@ -7,6 +7,7 @@
 #include "graph/op_graph.hpp"
 #include "input/onnx/onnx.hpp"
 #include "input/onnx/proto.hpp"
+#include "support/models.hpp"
 #include "support/words.hpp"
 #include "traffic/graph_bytes.hpp"
 
@@ -19,16 +20,6 @@ using namespace fusecalc::testing;
 namespace {
 
 Model read(const Graph& graph) { return read_onnx(proto::model(graph), "m.onnx", {}); }
-
-Words rows_of(const Model& model) {
-  Words rows;
-  for (const WrittenOp& op : model.graph.ops) rows.push_back(op.op);
-  return rows;
-}
-
-std::uint64_t unfused(const Model& model) {
-  return unfused_bytes(build_graph(model.graph, {})).total();
-}
 
 Message factor(std::string_view name, float value) {
   return Message().text(1, name).real(2, value).number(20, 1);

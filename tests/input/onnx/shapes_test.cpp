@@ -5,48 +5,18 @@
 #include <string>
 #include <vector>
 
-#include "core/error.hpp"
 #include "graph/op_graph.hpp"
-#include "input/onnx/onnx.hpp"
 #include "input/onnx/proto.hpp"
+#include "input/onnx/reading.hpp"
 #include "traffic/graph_bytes.hpp"
 
 namespace fusecalc {
 namespace {
 
 using namespace proto;
+using namespace testing;
 
-Model read(const std::string& bytes) { return read_onnx(bytes, "m.onnx", {}); }
-
-// Each op as "name = op(inputs) -> outputs", and the graph is valid.
-std::vector<std::string> ops_of(const Model& model) {
-  build_graph(model.graph, {});
-  std::vector<std::string> result;
-  for (const WrittenOp& op : model.graph.ops) {
-    std::string line = op.op + "(";
-    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-      if (i > 0) line += ", ";
-      const auto* name = std::get_if<std::string>(&op.inputs[i]);
-      line += name != nullptr ? *name : "#";
-    }
-    line += ") ->";
-    for (const std::string& output : op.outputs) line += " " + output;
-    result.push_back(line);
-  }
-  return result;
-}
-
-std::string refusal(const std::string& bytes) {
-  try {
-    read(bytes);
-  } catch (const Error& error) {
-    CHECK(error.fault() == Fault::kBadInput);
-    return error.what();
-  }
-  return "accepted";
-}
-
-using Lines = std::vector<std::string>;
+using Lines = Words;
 
 // The rows of one operator on x [2, 8], whose result, of a shape that is not stated, a Relu reads.
 Lines rows_before_relu(const std::string& op, const std::vector<Message>& attributes = {}) {

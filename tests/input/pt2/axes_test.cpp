@@ -4,6 +4,7 @@
 
 #include "graph/op_graph.hpp"
 #include "input/pt2/pt2.hpp"
+#include "support/models.hpp"
 #include "support/pt2_files.hpp"
 #include "support/words.hpp"
 #include "traffic/graph_bytes.hpp"
@@ -18,16 +19,6 @@ using Json = nlohmann::json;
 constexpr int kLong = 5;
 
 Model read(const ProgramText& program) { return read_pt2(program.file(), "m.pt2", {}); }
-
-Words rows_of(const Model& model) {
-  Words rows;
-  for (const WrittenOp& op : model.graph.ops) rows.push_back(op.op);
-  return rows;
-}
-
-std::uint64_t unfused(const Model& model) {
-  return unfused_bytes(build_graph(model.graph, {})).total();
-}
 
 }  // namespace
 

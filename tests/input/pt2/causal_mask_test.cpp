@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "input/pt2/pt2.hpp"
+#include "support/models.hpp"
 #include "support/pt2_files.hpp"
 #include "support/words.hpp"
 
@@ -19,12 +20,6 @@ constexpr int kLong = 5;
 constexpr int kBool = 12;
 
 Model read(const ProgramText& program) { return read_pt2(program.file(), "m.pt2", {}); }
-
-Words rows_of(const Model& model) {
-  Words rows;
-  for (const WrittenOp& op : model.graph.ops) rows.push_back(op.op);
-  return rows;
-}
 
 // What becomes of attention over 8 queries and `keys` keys with a mask that `made` adds.
 Words attention_with(int keys, const std::function<void(ProgramText&)>& made) {

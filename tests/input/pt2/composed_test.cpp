@@ -4,6 +4,7 @@
 
 #include "graph/op_graph.hpp"
 #include "input/pt2/pt2.hpp"
+#include "support/models.hpp"
 #include "support/pt2_files.hpp"
 #include "support/words.hpp"
 #include "traffic/graph_bytes.hpp"
@@ -25,20 +26,9 @@ Model model_of(const std::string& op, const Arguments& arguments,
   return read_pt2(text.file(), "m.pt2", {});
 }
 
-Words rows_of(const Model& model) {
-  build_graph(model.graph, {});
-  Words rows;
-  for (const WrittenOp& op : model.graph.ops) rows.push_back(op.op);
-  return rows;
-}
-
 Words rows(const std::string& op, const Arguments& arguments,
            const std::vector<ProgramText::Size>& result = {4, 8}) {
   return rows_of(model_of(op, arguments, result));
-}
-
-std::uint64_t unfused(const Model& model) {
-  return unfused_bytes(build_graph(model.graph, {})).total();
 }
 
 }  // namespace

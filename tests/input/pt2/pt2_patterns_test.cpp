@@ -8,6 +8,7 @@
 
 #include "graph/op_graph.hpp"
 #include "input/pt2/pt2.hpp"
+#include "support/models.hpp"
 #include "support/pt2_files.hpp"
 #include "support/words.hpp"
 #include "traffic/graph_bytes.hpp"
@@ -35,10 +36,6 @@ Words ops_of(const Model& model) {
     lines.push_back(line + ")");
   }
   return lines;
-}
-
-std::uint64_t unfused(const Model& model) {
-  return unfused_bytes(build_graph(model.graph, {})).total();
 }
 
 constexpr int kBool = 12;
