@@ -68,6 +68,13 @@ template <typename T>
 __device__ __forceinline__ T smaller(T a, T b) {
   return a < b || a != a ? a : b;
 }
+#if __CUDA_ARCH__ >= 800
+__device__ __forceinline__ float smaller(float a, float b) {
+  float result;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+#endif
 template <typename T>
 __device__ __forceinline__ T magnitude(T a) {
   return a < T(0) ? -a : a;

@@ -53,7 +53,8 @@ struct WarpStrips {
     }
   }
 
-  static __device__ __forceinline__ void finish(const Epilogue& epilogue, const Piece& first,
+  template <class Own>
+  static __device__ __forceinline__ void finish(const Own& epilogue, const Piece& first,
                                                 const Sums& sums, const Operands& operands) {
     if (first.row + 16 * kStrips <= first.rows && first.column + 32 <= first.columns) {
       finish_valid<typename Ahead::Whole>(epilogue, first, sums, operands);
@@ -64,8 +65,8 @@ struct WarpStrips {
     }
   }
 
-  template <class Valid>
-  static __device__ __forceinline__ void finish_valid(const Epilogue& epilogue, const Piece& first,
+  template <class Valid, class Own>
+  static __device__ __forceinline__ void finish_valid(const Own& epilogue, const Piece& first,
                                                       const Sums& sums, const Operands& operands) {
     constexpr bool kAll = sizeof(Valid) < sizeof(int);
     const int lane = threadIdx.x % 32;
@@ -109,6 +110,7 @@ struct ContractShallow {
   static constexpr int kThreads = 32 * kGroups * kDown;
   static constexpr int kTileRows = 16 * kStrips, kTileColumns = 32 * kGroups;
   static constexpr int kSharedBytes = 0;
+  static constexpr int kTerms = kTermsOf<Epilogue>;
   // Units ahead, of which one of the warps beside each other has A's rows brought to the L2: they
   // all wait for the same ones. Not beside an operand as large as C, whose reads it disturbs.
   static constexpr int kFar = kGroups > 2 && !AheadIn<Epilogue>::kHere ? 2 : 0;
@@ -125,7 +127,10 @@ struct ContractShallow {
                                              const Epilogue& epilogue) {
     const int warp = threadIdx.x / 32;
     const int parts = (shape.n + kTileColumns - 1) / kTileColumns;
-    const int column = blockIdx.x % parts * kTileColumns + warp % kGroups * 32;
+    const int first = blockIdx.x % parts * kTileColumns, column = first + warp % kGroups * 32;
+    __shared__ __align__(16) float terms[kTerms > 0 ? kTerms * kTileColumns : 1];
+    const auto kept = with_terms<kTileColumns>(epilogue, terms, first, threadIdx.x);
+    if constexpr (kTerms > 0) __syncthreads();
     if (column >= shape.n) return;
     const int units = (shape.m + kTileRows - 1) / kTileRows;
     const int stride = gridDim.x / parts * kDown;
@@ -156,7 +161,7 @@ struct ContractShallow {
           Strips::template add<Element>(rows.at[step], j, columns[step][j], sums);
         }
       }
-      Strips::finish(epilogue, piece_of(unit), sums, operands);
+      Strips::finish(kept, piece_of(unit), sums, operands);
     }
   }
 

@@ -139,8 +139,11 @@ struct ContractSm90 {
   static constexpr u32 kMadeBytes = Made::kHere ? 4 * kConsumers * kMadePart : 0;
   // Each warp's states of its tile's columns.
   static constexpr u32 kStateBytes = kColumnParts * 4 * 4 * kConsumers * kTileN;
+  // Each warpgroup's terms of its tile's columns. Of the widest there is no room for any.
+  static constexpr int kTerms = kTileN <= 256 ? kTermsOf<Epilogue> : 0;
+  static constexpr u32 kTermBytes = kTerms * 4 * kConsumers * kTileN;
   static constexpr u32 kSharedBytes =
-      kStages * kStageBytes + kMadeBytes + kStateBytes + sizeof(Ring);
+      kStages * kStageBytes + kMadeBytes + kStateBytes + kTermBytes + sizeof(Ring);
   static constexpr bool kCopies = SourceOfB::kCopies;
   static constexpr bool kWindowsOfA = SourceOfB::kWindowsOfA;
   static_assert(!kWindowsOfA || (kInOrder && !kAlongM), "lines of filters");
@@ -162,8 +165,9 @@ struct ContractSm90 {
     extern __shared__ __align__(1024) u8 shared[];
     ColumnState* const column_states =
         reinterpret_cast<ColumnState*>(shared + kStages * kStageBytes + kMadeBytes);
-    Ring& ring =
-        *reinterpret_cast<Ring*>(shared + kStages * kStageBytes + kMadeBytes + kStateBytes);
+    float* const terms =
+        reinterpret_cast<float*>(shared + kStages * kStageBytes + kMadeBytes + kStateBytes);
+    Ring& ring = *reinterpret_cast<Ring*>(shared + kSharedBytes - sizeof(Ring));
     if (threadIdx.x == 0) {
       ring.init((kAlternate ? 1 : kConsumers) * kBlocksPerCluster, kMakes    ? 2
                                                                    : kCopies ? 1 + 4
@@ -176,7 +180,7 @@ struct ContractSm90 {
       }
     }
     if constexpr (kBlocksPerCluster > 1)
-      cluster_sync();
+      cluster_sync_inits();
     else
       __syncthreads();
 
@@ -205,11 +209,12 @@ struct ContractSm90 {
       }
     } else {
       grow_registers<kMakes ? 176 : kCopies ? 224 : (kConsumers > 2) ? 152 : 232>();
-      consume(shape, walk, steps, rank, beside, shared, ring, column_states, epilogue);
+      consume(shape, walk, steps, rank, beside, shared, ring, column_states, terms, epilogue);
       if constexpr (Made::kHere) stores_wait<0>();
     }
-    // No block may exit while another's copies and arrivals are still addressed to it.
-    if constexpr (kBlocksPerCluster > 1) {
+    // No block may exit while another's copies and arrivals are still addressed to it: other
+    // producers have waited for these.
+    if constexpr (kBlocksPerCluster > 1 && (kMakes || kCopies)) {
       __syncwarp();
       cluster_sync();
     }
@@ -269,6 +274,10 @@ struct ContractSm90 {
         }
       }
     }
+    if constexpr (kBlocksPerCluster > 1) {
+#pragma unroll 1
+      for (int stage = 0; stage < kStages; ++stage, at.next()) ring.wait_empty(at);
+    }
   }
 
   // This block's share of the tile, to all blocks above each other, the first of which is `top`.
@@ -309,7 +318,7 @@ struct ContractSm90 {
   static __device__ __forceinline__ void consume(const ContractShape& shape, const TileWalk& walk,
                                                  int steps, u32 rank, int beside, u8* stages,
                                                  Ring& ring, ColumnState* column_states,
-                                                 const Epilogue& epilogue) {
+                                                 float* terms, const Epilogue& epilogue) {
     const int consumer = threadIdx.x / 128 - 1;
     const int thread = threadIdx.x % 128;
     const u64 a0 = wgmma_operand(stages + (kAlternate ? 0 : consumer) * TileA::kBox, TileA::kBox);
@@ -319,6 +328,7 @@ struct ContractSm90 {
     int tile = blockIdx.x / kBlocksPerCluster;
     bool first = !kAlternate;
     const int lead = min(kLead, steps) - 1;
+    terms += consumer * kTerms * kTileN;
     if constexpr (kAlternate) {
       if (consumer == 1) {
         tile += stride, at.skip(steps);
@@ -327,7 +337,12 @@ struct ContractSm90 {
     } else if (consumer > 0 && tile < walk.total) {
       group_sync(kStaggerBarrier + consumer - 1, 256);
     }
+    constexpr bool kTilesAhead = kPrefetchesOwn<Epilogue> && kAlternate;
+    if constexpr (kTilesAhead) prefetch_tile(epilogue, shape, walk, tile, rank, beside);
     for (; tile < walk.total; tile += (kAlternate ? kConsumers : 1) * stride) {
+      if constexpr (kTilesAhead) {
+        prefetch_tile(epilogue, shape, walk, tile + kConsumers * stride, rank, beside);
+      }
       float acc[kStrips][kTileN / 2];
       int before = 0;
       int batch, unit, column;
@@ -353,6 +368,11 @@ struct ContractSm90 {
         before = at.stage;
         at.next();
       };
+      if constexpr (kTerms > 0) {
+        group_sync(1 + threadIdx.x / 128, 128);  // those of the tile before were read
+        const Piece piece = piece_of(shape, batch, strip, at_column);
+        WithTerms<Epilogue, kTileN>{epilogue, terms, piece.column}.find(thread);
+      }
       // The other warpgroup has seen all stages before these: a barrier's parity tells a phase from
       // the next, but not from the one after that.
       if constexpr (kAlternate) group_sync(kTurnBarrier + consumer, 256);
@@ -381,6 +401,7 @@ struct ContractSm90 {
       }
       wgmma_wait<0>();
       release(&ring.empty[before], thread);
+      if constexpr (kTerms > 0) group_sync(1 + threadIdx.x / 128, 128);
 #pragma unroll
       for (int i = 0; i < kStrips; ++i) {
         pin(acc[i]);
@@ -398,7 +419,7 @@ struct ContractSm90 {
         } else {
           Products::template finish<ContractSm90>(epilogue, at_column, shape, batch, strip + i,
                                                   acc[i], operands,
-                                                  column_states + consumer * 4 * kTileN);
+                                                  column_states + consumer * 4 * kTileN, terms);
         }
       }
       if constexpr (kAlternate) at.skip(steps);  // the other warpgroup's tile
@@ -436,6 +457,20 @@ struct ContractSm90 {
     }
   }
 
+  // The same of a whole tile, if it is one of the walk's, by a warpgroup.
+  static __device__ __forceinline__ void prefetch_tile(const Epilogue& epilogue,
+                                                       const ContractShape& shape,
+                                                       const TileWalk& walk, int number, u32 rank,
+                                                       int beside) {
+    const int thread = threadIdx.x % 128;
+    if (number >= walk.total || thread >= kTileRows) return;
+    int batch, unit, column;
+    walk.locate(number, &batch, &unit, &column);
+    const TileColumn at = Products::template locate<kTileN>(column * kBeside + beside, shape.n);
+    const Piece tile = piece_at(shape, batch, row_of(unit, rank), at);
+    prefetch_rows(epilogue, tile, thread, thread + 1);
+  }
+
   // This warp's 16 of a strip's 64 rows.
   static __device__ __forceinline__ Piece piece_of(const ContractShape& shape, int batch, int strip,
                                                    const TileColumn& at) {
@@ -458,7 +493,7 @@ struct ContractSm90 {
                                                 const ContractShape& shape, int batch, int strip,
                                                 const float (&acc)[kTileN / 2],
                                                 const Operands& operands,
-                                                ColumnState* column_states) {
+                                                ColumnState* column_states, float* terms) {
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     if (strip * ContractShape::kStripRows >= shape.m) return;
     if (kBeside > 1 && at.column * kTileN >= at.columns) return;
@@ -468,6 +503,11 @@ struct ContractSm90 {
       return;
     }
     RowState rows[2] = {Epilogue::Rows::none(), Epilogue::Rows::none()};
+    if constexpr (kTerms > 0) {
+      run_epilogue<kTileN, kInOrder>(WithTerms<Own, kTileN>{epilogue, terms, piece.column}, piece,
+                                     acc, operands, rows, column_states + warp * kTileN);
+      return;
+    }
     run_epilogue<kTileN, kInOrder>(epilogue, piece, acc, operands, rows,
                                    column_states + warp * kTileN);
     if constexpr (Epilogue::Rows::kParts > 0) {

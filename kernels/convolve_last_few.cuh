@@ -26,6 +26,7 @@ struct ConvolveLastFew {
   static constexpr ConvolutionShape kShape = Geometry::kShape;
   static constexpr ConvolutionStrides kStrides = Geometry::kStrides;
   static constexpr int kThreads = 256;
+  static constexpr int kTerms = kTermsOf<Epilogue>;
   static constexpr int kTileRows = 16 * kStrips, kTileColumns = 32 * kWide;
   static constexpr int kTaps = kShape.all_taps();
   static constexpr int kEights = kShape.channels / 8;  // of a tap's channels
@@ -85,6 +86,8 @@ struct ConvolveLastFew {
     constexpr int kUnits = (kRows + kTileRows - 1) / kTileRows;
     const int lane = threadIdx.x % 32;
     fill(weights, fragments);
+    __shared__ __align__(16) float terms[kTerms > 0 ? kTerms * kTileColumns : 1];
+    const auto kept = with_terms<kTileColumns>(epilogue, terms, 0, threadIdx.x);
     __syncthreads();
     const Steps steps;
     const int stride = gridDim.x * (kThreads / 32);
@@ -122,7 +125,7 @@ struct ConvolveLastFew {
         }
       }
 #pragma unroll
-      for (int i = 0; i < kWide; ++i) Strips::finish(epilogue, pieces[i], sums[i], loaded[i]);
+      for (int i = 0; i < kWide; ++i) Strips::finish(kept, pieces[i], sums[i], loaded[i]);
     }
   }
 

@@ -30,6 +30,10 @@
 //       what all rows read at eight columns, and what a row reads at so many of its own (a multiple
 //       of eight), on its way to the L2; both are there where rows are pixels, and the second does
 //       something with kReadsOwn
+//   static constexpr int kTerms = 3;
+//   __device__ void find_terms(i64 column, f32 (&terms)[kTerms][8]) const;
+//       what is the same in all rows, of eight columns: the operator may take it as its last
+//       argument, and otherwise finds it itself. WithTerms keeps it in shared memory
 //   typedef bf16 Made;  // or f16; with WindowsB (convolve_sm90.cuh)
 //   __device__ Made* result() const;
 //       the operator stores nothing, but leaves in one more argument, a Pack<Made, 8>&, what
@@ -165,6 +169,57 @@ template <class Epilogue, class = void>
 constexpr bool kTakesPairs = false;
 template <class Epilogue>
 constexpr bool kTakesPairs<Epilogue, decltype((void)Epilogue::kPairs)> = Epilogue::kPairs;
+
+template <class Epilogue, class = void>
+constexpr int kTermsOf = 0;
+template <class Epilogue>
+constexpr int kTermsOf<Epilogue, decltype((void)Epilogue::kTerms)> = Epilogue::kTerms;
+
+// The terms of so many columns, from `first` on, in shared memory: [kTerms][kColumns].
+template <class Epilogue, int kColumns>
+struct WithTerms : Epilogue {
+  float* terms;
+  i64 first;
+
+  __device__ __forceinline__ void find(int thread) const {
+    if (thread >= kColumns / 8) return;
+    float own[Epilogue::kTerms][8];
+    Epilogue::find_terms(first + thread * 8, own);
+#pragma unroll
+    for (int i = 0; i < Epilogue::kTerms * 2; ++i) {
+      float4* const to = reinterpret_cast<float4*>(terms + i / 2 * kColumns + thread * 8) + i % 2;
+      const float* const four = own[i / 2] + i % 2 * 4;
+      *to = {four[0], four[1], four[2], four[3]};
+    }
+  }
+  template <class Valid, class... More>
+  __device__ __forceinline__ void operator()(int batch, i64 row, i64 column, float (&v)[8],
+                                             Valid valid, const More&... more) const {
+    float own[Epilogue::kTerms][8];
+#pragma unroll
+    for (int i = 0; i < Epilogue::kTerms * 2; ++i) {
+      const float4 four =
+          *(reinterpret_cast<const float4*>(terms + i / 2 * kColumns + (int)(column - first)) +
+            i % 2);
+      float* const to = own[i / 2] + i % 2 * 4;
+      to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
+    }
+    Epilogue::operator()(batch, row, column, v, valid, more..., own);
+  }
+};
+
+// The same of an epilogue that may have none; `thread` of the first ones finds some of them.
+template <int kColumns, class Epilogue>
+__device__ __forceinline__ auto with_terms(const Epilogue& epilogue, float* terms, i64 first,
+                                           int thread) {
+  if constexpr (kTermsOf < Epilogue >> 0) {
+    const WithTerms<Epilogue, kColumns> kept{epilogue, terms, first};
+    kept.find(thread);
+    return kept;
+  } else {
+    return epilogue;
+  }
+}
 
 // The position of a warp's 16 x kColumns piece of C, and the size of C.
 struct Piece {

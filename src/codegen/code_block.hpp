@@ -45,6 +45,14 @@ struct CodeBlock {
   // In a matrix of pixels: addresses that are read of a column, and at the loop's own index.
   std::vector<std::string> columns_read{};
   std::vector<std::string> own_read{};
+  // In a matrix: the code of what is the same in all rows, in arrays of the group's elements, where
+  // the schedule keeps that: what is done once, and in each lane.
+  struct Terms {
+    std::vector<std::string> names{};
+    std::string before{};
+    std::string lanes{};
+  };
+  Terms terms{};
   // In a matrix: whether it reads what differs between columns, or between MatrixLoop::period rows.
   bool differs = false;
 

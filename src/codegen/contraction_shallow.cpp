@@ -34,7 +34,8 @@ void ContractionWriter::write_shallow(const ShallowTiling& tiling, const MatrixP
   epilogue_.write(result, tiling.columns(),
                   {.loads_ahead = !tiling.across && product_.n % 8 == 0,
                    .channels_last = channels_last,
-                   .columns_beyond = channels_last && product_.n % 32 != 0});
+                   .columns_beyond = channels_last && product_.n % 32 != 0,
+                   .keeps_terms = channels_last && !tiling.across});
   const KernelFacts facts{.threads = tiling.threads(),
                           .shared_bytes = tiling.shared_bytes(),
                           .tile_rows = tiling.rows(),
@@ -89,7 +90,8 @@ bool ContractionWriter::write_convolution_few(const Convolution& convolution) {
   epilogue_.write(product_of_pixels_last(convolution), few->columns(),
                   {.loads_ahead = true,
                    .channels_last = true,
-                   .columns_beyond = convolution.filters % 32 != 0});
+                   .columns_beyond = convolution.filters % 32 != 0,
+                   .keeps_terms = true});
   const KernelFacts facts{.threads = LastFew::kThreads,
                           .shared_bytes = few->shared_bytes(),
                           .tile_rows = few->rows(),

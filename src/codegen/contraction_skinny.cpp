@@ -56,7 +56,9 @@ bool ContractionWriter::is_skinny() const {
   return (type == DType::kBf16 || type == DType::kF16) && product_.m <= most_rows &&
          !product_.a.across && (!product_.b.across || fits_copy_engine(product_)) &&
          product_.k % 8 == 0 && alignment_of(product_.a) == 8 && alignment_of(product_.b) == 8 &&
-         epilogue_.column_parts() == 0 && product_.batches() <= 65535;
+         epilogue_.column_parts() == 0 && product_.batches() <= 65535 &&
+         !(fits_copy_engine(product_) &&
+           fills_low_tiles(product_.shape(), device_.multiprocessors));
 }
 
 void ContractionWriter::write_skinny() {

@@ -108,11 +108,13 @@ KernelFacts ContractionWriter::sm90_facts(const ProductTiling& tiling) const {
   const TileWidth& width = tiling.width;
   const std::uint64_t accumulators =
       width.columns * 4 * 4 * width.consumers() * epilogue_.column_parts();
+  const std::uint64_t terms =
+      width.keeps_terms() ? width.columns * 4 * width.consumers() * epilogue_.terms() : 0;
   // Those of the widest tiles take the place of a stage.
   const std::uint64_t stages =
       width.columns > 256 && accumulators > 0 ? width.stages - 1 : width.stages;
   return {.threads = 128 * (width.consumers() + 1),
-          .shared_bytes = stages * ((width.rows + width.columns) * 128 + 16) + accumulators,
+          .shared_bytes = stages * ((width.rows + width.columns) * 128 + 16) + accumulators + terms,
           .tile_rows = width.rows,
           .tile_columns = width.columns,
           .tile_depth = box_elements(),
@@ -120,7 +122,7 @@ KernelFacts ContractionWriter::sm90_facts(const ProductTiling& tiling) const {
 }
 
 std::string ContractionWriter::matrix_source(const TileWidth& width) {
-  return width.high() ? fmt::format("MatrixOf<{}>", width.rows) : "MatrixB";
+  return width.rows != kTileRows ? fmt::format("MatrixOf<{}>", width.rows) : "MatrixB";
 }
 
 std::string_view ContractionWriter::lines_of_b(bool in_order) const {
@@ -167,7 +169,7 @@ void ContractionWriter::write_sm90() {
   if (!siblings_.empty()) product_.n = size.column_tiles(tile_n) * tile_n;
   const KernelFacts facts = sm90_facts(tiling);
   const std::string beside =
-      tiling.beside > 1 || tiling.width.high()
+      tiling.beside > 1 || tiling.width.rows != kTileRows
           ? fmt::format(", {}, NoPrologue, {}", matrix_source(tiling.width), tiling.beside)
           : "";
   result_.source.architecture_bound = true;

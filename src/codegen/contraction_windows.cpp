@@ -17,9 +17,6 @@ namespace {
 // Shared memory of contract_sm90 for what is on its way to memory.
 constexpr std::uint64_t kStoredBytes = 32768;
 
-constexpr std::uint64_t kFewTile = 64;  // rows and columns of convolve_few_sm90
-constexpr std::uint64_t kFewStages = 12;
-
 // A line of the copy with channels last: 16 bytes are what the copy engine takes.
 std::uint64_t copied_line(const Convolution& convolution) {
   return ceil_div(convolution.groups * convolution.channels, 8) * 8;
@@ -129,9 +126,9 @@ void ContractionWriter::write_convolution_sm90(const Convolution& convolution,
   const bool taken = takes_weights(convolution, together);
   const std::uint64_t line = taken ? convolution.channels * convolution.taps() : size.k;
   const std::uint64_t weights = reserve_windows(convolution, taken);
-  const WindowTiles tiles = split > 1
-                                ? WindowTiles{.rows = kFewTile, .columns = kFewTile}
-                                : window_tiles(all, epilogue_.stored_outside(), multiprocessors);
+  const WindowTiles tiles =
+      split > 1 ? WindowTiles{.rows = SmallTiles{}.rows, .columns = SmallTiles{}.columns}
+                : window_tiles(all, epilogue_.stored_outside(), multiprocessors);
   result_.maps = {{.storage = taken ? graph_.storage_of(op_.operands[1].tensor) : kNone,
                    .dtype = operand_type(),
                    .extents = {line, convolution.filters, convolution.groups, 1},
@@ -148,10 +145,11 @@ void ContractionWriter::write_convolution_sm90(const Convolution& convolution,
   const std::string windows =
       fmt::format("WindowsB<Geometry, {}, {}, {}>", tiles.rows, taken, last);
   result_.source.architecture_bound = true;
-  result_.source.text += blocks({"mma", "hopper", "stages", "contract_sm90", "convolve_sm90"}) +
-                         (split > 1 ? blocks({"convolve_few_sm90"}) : "") + epilogue_.text() +
-                         operands_struct(functions) +
-                         (split > 1 ? few_entry(split, windows) : window_entry(tiles, windows));
+  result_.source.text +=
+      blocks({"mma", "hopper", "stages", "contract_sm90", "convolve_sm90"}) +
+      (split > 1 ? blocks({"convolve_few_sm90"}) : "") + epilogue_.text() +
+      operands_struct(functions) +
+      (split > 1 ? small_entry({.split = split}, windows) : window_entry(tiles, windows));
   if (!taken || copies_input(convolution)) {
     write_window_packing(convolution, together, x, weights);
   }
@@ -171,6 +169,18 @@ std::uint64_t ContractionWriter::reserve_windows(const Convolution& convolution,
   return weights;
 }
 
+// In how many ways it can run is known then. With a copy, that is one.
+ContractionWriter::RowTiles ContractionWriter::row_tiles(std::uint64_t split, bool copies) {
+  if (split > 1) return {.small = SmallTiles{.split = split}};
+  std::vector<SmallTiles> small;
+  if (!copies) small = small_tiles(product_.shape(), device_);
+  const std::vector<ProductTiling> wide =
+      product_tilings(product_.shape(), std::max(1U, device_.multiprocessors), reads_elsewhere());
+  ways_ = small.size() + wide.size();
+  if (way_ < small.size()) return {.small = small[way_]};
+  return {.wide = wide[way_ - small.size()]};
+}
+
 // Results with their channels last: pixels of all images are rows, filters columns, and a lane's
 // sums are neighbours.
 void ContractionWriter::write_convolution_rows(const Convolution& convolution,
@@ -187,21 +197,21 @@ void ContractionWriter::write_convolution_rows(const Convolution& convolution,
               .inner = convolution.groups,
               .a = {.tensor = product_.b.tensor, .inner = groups},
               .b = {.tensor = product_.a.tensor, .inner = groups}};
-  const ProductTiling tiling =
-      split > 1 ? ProductTiling{.width = {kFewTile, 6, 0, 0}}
-                : tiling_of(product_tilings(product_.shape(), std::max(1U, device_.multiprocessors),
-                                            reads_elsewhere()));
-  // Beside parameters of channels, wide tiles leave no registers for what is loaded ahead.
-  epilogue_.write(last, 1,
-                  {.loads_ahead = split == 1 && tiling.width.columns <= kTileRows,
-                   .channels_last = true,
-                   .columns_beyond = convolution.filters % tiling.width.columns != 0});
   const bool taken = takes_weights(convolution, together);
+  const RowTiles tiles = row_tiles(split, !taken || copies_input(convolution));
+  const std::uint64_t columns = tiles.small ? tiles.small->columns : tiles.wide.width.columns;
+  // Beside terms of channels, wide tiles leave no registers for what is loaded ahead.
+  epilogue_.write(last, 1,
+                  {.loads_ahead = !tiles.small && columns <= kTileRows,
+                   .channels_last = true,
+                   .columns_beyond = convolution.filters % columns != 0,
+                   .keeps_terms = true});
   const std::uint64_t line = taken ? convolution.channels * convolution.taps() : k;
   const std::uint64_t input_at = reserve_windows(convolution, taken);
-  const std::uint64_t rows = split > 1 ? kFewTile : tiling.width.rows / tiling.beside;
+  const std::uint64_t rows =
+      tiles.small ? tiles.small->rows : tiles.wide.width.rows / tiles.wide.beside;
   MappedTensor pixels = map_of_windows(convolution, input_at, rows);
-  const bool matrix = split == 1 && !copies_input(convolution) && is_matrix(convolution);
+  const bool matrix = !tiles.small && !copies_input(convolution) && is_matrix(convolution);
   if (matrix) {
     pixels.extents = {convolution.channels, last.m, 1, 1};
     pixels.windows.reset();
@@ -212,14 +222,16 @@ void ContractionWriter::write_convolution_rows(const Convolution& convolution,
                    .extents = {line, 2, filters / 8, 4},
                    .strides = {line * 2, line * 16, line * 4},
                    .box = {kBoxChannels, 2, 4, 4}}};
-  const std::string high = tiling.width.high() ? fmt::format(", {}", tiling.width.rows) : "";
-  const std::string source =
-      matrix ? matrix_source(tiling.width) : fmt::format("WindowsA<Geometry, {}{}>", taken, high);
+  const std::string high =
+      !tiles.small && tiles.wide.width.high() ? fmt::format(", {}", tiles.wide.width.rows) : "";
+  const std::string source = matrix ? matrix_source(tiles.wide.width)
+                                    : fmt::format("WindowsA<Geometry, {}{}>", taken, high);
   result_.source.architecture_bound = true;
-  result_.source.text += blocks({"mma", "hopper", "stages", "contract_sm90", "convolve_sm90"}) +
-                         (split > 1 ? blocks({"convolve_few_sm90"}) : "") + epilogue_.text() +
-                         operands_struct(functions) +
-                         (split > 1 ? few_entry(split, source) : row_entry(tiling, source));
+  result_.source.text +=
+      blocks({"mma", "hopper", "stages", "contract_sm90", "convolve_sm90"}) +
+      (tiles.small ? blocks({"convolve_few_sm90"}) : "") + epilogue_.text() +
+      operands_struct(functions) +
+      (tiles.small ? small_entry(*tiles.small, source) : row_entry(tiles.wide, source));
   if (!taken || copies_input(convolution)) {
     write_window_packing(convolution, together, x, input_at);
   }
@@ -247,26 +259,28 @@ std::string ContractionWriter::row_entry(const ProductTiling& tiling, const std:
 }
 
 // The same of convolve_few_sm90.
-std::string ContractionWriter::few_entry(std::uint64_t split, const std::string& windows) {
-  const std::uint64_t units = ceil_div(product_.m, kFewTile);
-  const KernelFacts facts{.threads = 192,
-                          .shared_bytes = kFewStages * (2 * kFewTile * kBoxBytes + 16),
-                          .tile_rows = kFewTile,
-                          .tile_columns = kFewTile,
+std::string ContractionWriter::small_entry(const SmallTiles& tiles, const std::string& windows) {
+  const std::uint64_t units = ceil_div(product_.m, tiles.rows);
+  const KernelFacts facts{.threads = tiles.threads(),
+                          .shared_bytes = tiles.shared_bytes(epilogue_.terms()),
+                          .tile_rows = tiles.rows,
+                          .tile_columns = tiles.columns,
                           .tile_depth = kBoxChannels,
-                          .blocks_per_cluster = split};
+                          .blocks_per_cluster = tiles.split};
   std::string text =
       shape(units) +
-      fmt::format("typedef ConvolveFewSm90<{}, {}, Epilogue, {}> Contract;\n",
-                  name_of(operand_type()), split, windows) +
+      fmt::format("typedef ConvolveFewSm90<{}, {}, {}, {}, {}, Epilogue, {}> Contract;\n",
+                  name_of(operand_type()), tiles.rows, tiles.columns, tiles.split, tiles.stages,
+                  windows) +
       facts.asserted_of("Contract") +
-      entry(fmt::format("__launch_bounds__(Contract::kThreads) __cluster_dims__({}, 1, 1)", split),
+      entry(fmt::format("__launch_bounds__(Contract::kThreads, {}) __cluster_dims__({}, 1, 1)",
+                        tiles.resident, tiles.split),
             "const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b",
             fmt::format("Contract::run(a, b, kShape, {});", epilogue_.made()));
   facts.launch(result_);
-  result_.blocks = units * ceil_div(product_.n, kFewTile) * product_.inner * split;
-  result_.schedule =
-      fmt::format("wgmma over windows, tiles of {0} x {0}, {1} blocks share k", kFewTile, split);
+  result_.blocks = units * ceil_div(product_.n, tiles.columns) * product_.inner * tiles.split;
+  result_.schedule = fmt::format("wgmma over windows, tiles of {} x {}", tiles.rows, tiles.columns);
+  if (tiles.split > 1) result_.schedule += fmt::format(", {} blocks share k", tiles.split);
   return text;
 }
 

@@ -169,7 +169,13 @@ class ContractionWriter {
                               std::uint64_t split);
   std::uint64_t reserve_windows(const Convolution& convolution, bool taken);
   std::string row_entry(const ProductTiling& tiling, const std::string& pixels);
-  std::string few_entry(std::uint64_t split, const std::string& windows);
+  // Tiles whose rows are pixels: small ones, or else wide ones of contract_sm90.
+  struct RowTiles {
+    std::optional<SmallTiles> small{};
+    ProductTiling wide{};
+  };
+  RowTiles row_tiles(std::uint64_t split, bool copies);
+  std::string small_entry(const SmallTiles& tiles, const std::string& windows);
   // Whether the kernel's map is of the weights as they lie.
   bool takes_weights(const Convolution& convolution, std::uint64_t together) const;
   std::string window_entry(const WindowTiles& tiles, const std::string& windows);

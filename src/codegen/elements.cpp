@@ -69,6 +69,7 @@ Value reduced_element(const Scope& scope, OpId id, std::size_t k, const Index& a
   const Op& op = scope.op(id);
   Expression expression{.op = id,
                         .device = device_expression(op, k),
+                        .quick = k == 0 ? op.row->quick : std::string_view(),
                         .at = at,
                         .computed = accumulator_type(scope.view(), op),
                         .result = compute_type(scope.tensor(op.outputs[k]).type.dtype)};

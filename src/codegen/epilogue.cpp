@@ -15,6 +15,7 @@
 #include "core/ceil_div.hpp"
 #include "plan/channels_last.hpp"
 #include "plan/epilogue.hpp"
+#include "plan/tiling.hpp"
 #include "plan/whole_rows.hpp"
 
 namespace fusecalc {
@@ -127,7 +128,8 @@ Loop Epilogue::loop_over(TensorId made) const {
                                  .stores = services_.stores,
                                  .stores_last = services_.stores_last,
                                  .brings = services_.stores && services_.brings,
-                                 .period = services_.period}};
+                                 .period = services_.period,
+                                 .keeps_terms = services_.keeps_terms}};
   if (services_.channels_last) {
     loop.matrix->order = channels_last(graph_.tensors[made].type.shape);
     loop.matrix->place =
@@ -223,6 +225,15 @@ void Epilogue::store_row_results(const Scope& scope) const {
   }
 }
 
+// Those terms of columns that other code than theirs reads.
+void Epilogue::find_terms() {
+  const std::string text = block_.text("");
+  terms_ = block_.terms.names;
+  std::erase_if(terms_, [&](const std::string& name) {
+    return text.find(name + "[j]") == std::string::npos;
+  });
+}
+
 void Epilogue::write(const MatrixProduct& product, std::uint64_t tile_columns,
                      const Services& services) {
   const bool plain = !reduces() && !halves_;
@@ -235,7 +246,8 @@ void Epilogue::write(const MatrixProduct& product, std::uint64_t tile_columns,
                .period = services.period,
                .channels_last = services.channels_last,
                .columns_beyond = services.columns_beyond,
-               .width = services.width};
+               .width = services.width,
+               .keeps_terms = services.keeps_terms && services.channels_last};
   row_number_ = fmt::format("(i64)batch * {} + row", product.m);
   signature_ = fmt::format("int batch, i64 row, i64 column, {0} (&v)[{2}], {1}Valid valid",
                            name_of(made_type_), halves_ ? "float (&u)[8], " : "", services_.width);
@@ -245,6 +257,12 @@ void Epilogue::write(const MatrixProduct& product, std::uint64_t tile_columns,
   if (block_.made ? block_.differs : block_.beside.has_value()) {
     services_.stores = false;
     write_elements(rows, columns);
+  }
+  find_terms();
+  if (terms_.size() > kMostTerms) {
+    services_.keeps_terms = false;
+    write_elements(rows, columns);
+    find_terms();
   }
   if (!reduces()) return;
   strips_ = ceil_div(product.m, kStripRows);

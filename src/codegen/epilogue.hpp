@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "codegen/matrix_product.hpp"
 #include "codegen/schedule.hpp"
@@ -48,11 +50,14 @@ class Epilogue {
     bool channels_last = false;   // the product's rows are a convolution's pixels, of all images
     bool columns_beyond = false;  // it may be called for eight columns beyond, none of them real
     unsigned width = 8;           // columns that it takes at a time
+    bool keeps_terms = false;     // it keeps what is the same in all rows, if rows are pixels
   };
   // Writes the epilogue of a product; each partial of a row covers `tile_columns`. The functions
   // below may be called afterwards, once all of the kernel's pointers were requested.
   void write(const MatrixProduct& product, std::uint64_t tile_columns,
-             const Services& services = {false, false, false, false, 0, false, false, 8});
+             const Services& services = {false, false, false, false, 0, false, false, 8, false});
+  // How many terms of columns there are, which the building block keeps (kernels/epilogue.cuh).
+  std::uint64_t terms() const { return terms_.size(); }
   // Whether the building block stores the result.
   bool stored_outside() const { return block_.made.has_value(); }
   // The same for contract_rows_*.cuh, which hold whole rows.
@@ -75,6 +80,7 @@ class Epilogue {
 
   Epilogue(KernelCode& code, OpId contraction, std::string name, bool attends);
   void find_reduction();
+  void find_terms();
   void write_elements(std::uint64_t rows, std::uint64_t columns);
   bool is_same_in_columns() const;
   bool ignores_place(OpId id) const;
@@ -93,6 +99,8 @@ class Epilogue {
   std::string functions_of_rows() const;
   std::string function_ahead() const;
   std::string functions_of_prefetches() const;
+  std::string column_clamp() const;
+  std::string function_of_terms() const;
   std::string merge_entry() const;
   std::string total_entry() const;
 
@@ -124,6 +132,7 @@ class Epilogue {
   std::string signature_;
   Services services_;
   CodeBlock block_;
+  std::vector<std::string> terms_;  // of block_'s, those that its own code reads
   std::string second_;  // the body of the second function (write_rows)
   std::string merge_body_;
   std::string state_;

@@ -82,6 +82,38 @@ std::string Epilogue::functions_of_prefetches() const {
       !own.empty(), columns, row_number_, n_, own);
 }
 
+// What is the same in all rows, of a group of columns; and the operator for kernels that keep none.
+std::string Epilogue::function_of_terms() const {
+  if (terms_.empty()) return "";
+  const std::string size = fmt::format("[{}][{}]", terms_.size(), services_.width);
+  std::string body;
+  for (const std::string& name : block_.terms.names) {
+    body += fmt::format("f32 {}[{}];\n", name, services_.width);
+  }
+  CodeBlock block = block_of(services_.width);
+  block.before = body + block_.terms.before;
+  block.lanes = block_.terms.lanes;
+  for (std::size_t i = 0; i < terms_.size(); ++i) {
+    block.lanes += fmt::format("terms[{}][j] = {}[j];\n", i, terms_[i]);
+  }
+  return fmt::format(
+      "  static constexpr int kTerms = {};\n"
+      "  __device__ __forceinline__ void find_terms(i64 column, f32 (&terms){}) const {{\n{}{}  "
+      "}}\n"
+      "  template <class Valid, class... More>\n"
+      "  __device__ __forceinline__ void operator()(int batch, i64 row, i64 column, f32 (&v)[{}], "
+      "Valid valid, const More&... more) const {{\n"
+      "    f32 terms{};\n    find_terms(column, terms);\n"
+      "    (*this)(batch, row, column, v, valid, more..., terms);\n  }}\n",
+      terms_.size(), size, column_clamp(), block.text("    "), services_.width, size);
+}
+
+// Parameters of channels are loaded whether or not the pixel is real.
+std::string Epilogue::column_clamp() const {
+  return services_.columns_beyond ? fmt::format("    column = min(column, (i64){});\n", n_ - 8)
+                                  : "";
+}
+
 // The struct with the two functions that contract_rows_sm90.cuh calls.
 std::string Epilogue::functions_of_rows() const {
   const auto function = [&](std::string_view name, std::string_view parameter,
@@ -124,16 +156,22 @@ std::string Epilogue::text() const {
         "return {1}; }}\n",
         block_.beside->type, block_.beside->memory);
   }
+  text += function_of_terms();
+  std::string own_terms;
+  for (std::size_t i = 0; i < terms_.size(); ++i) {
+    own_terms +=
+        fmt::format("    const f32 (&{})[{}] = terms[{}];\n", terms_[i], services_.width, i);
+  }
   text += fmt::format(
-      "  template <class Valid>\n  __device__ __forceinline__ void operator()({}{}{}{}) const "
-      "{{\n{}"
+      "  template <class Valid>\n  __device__ __forceinline__ void operator()({}{}{}{}{}) const "
+      "{{\n{}{}"
       "    const i64 q = {};\n    const u32 q32 = (u32)q;\n    const i64 i = q * {} + column;\n",
       signature_, block_.ahead ? ", const Ahead& ahead" : "",
       block_.made ? ", Pack<Made, 8>& pack" : "",
       block_.beside ? ", const Pack<Beside, 8>& beside" : "",
-      // Parameters of channels are loaded whether or not the pixel is real.
-      services_.columns_beyond ? fmt::format("    column = min(column, (i64){});\n", n_ - 8) : "",
-      row_number_, n_);
+      terms_.empty() ? ""
+                     : fmt::format(", const f32 (&terms)[{}][{}]", terms_.size(), services_.width),
+      column_clamp(), own_terms, row_number_, n_);
   if (reduces()) {
     text +=
         fmt::format("    float* const picked = reinterpret_cast<float*>(work + {});\n", partials_);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -58,6 +59,7 @@ class Words {
   std::string input(std::size_t i, double otherwise) const;
   std::string accumulator() const;
   std::string of_normalisation(std::string_view word) const;
+  std::string term_of(std::initializer_list<std::size_t> inputs, const std::string& text) const;
   std::string function(std::string_view word) const;
   std::string attribute(std::string_view word) const;
   std::string coordinate(bool row) const;
@@ -85,9 +87,24 @@ std::string Words::of_normalisation(std::string_view word) const {
   if (word == "$weight") return input(1, 1);
   if (word == "$bias") return input(2, 0);
   if (word == "$mean") return accumulates_ ? accumulator() + ".mean" : input(3, 0);
-  if (word != "$rstd") return {};
-  if (accumulates_) return accumulator() + ".rstd";
-  return fmt::format("rsqrt({} + {})", input(4, 1), literal(attributes_.eps, expression_.computed));
+  if (word == "$gain") {
+    if (accumulates_) return fmt::format("({}.rstd * {})", accumulator(), input(1, 1));
+    return term_of({1, 4},
+                   fmt::format("(rsqrt({} + {}) * {})", input(4, 1),
+                               literal(attributes_.eps, expression_.computed), input(1, 1)));
+  }
+  if (word != "$shift") return {};
+  return term_of({1, 2, 3, 4},
+                 fmt::format("({} - {} * {})", input(2, 0), (*this)("$mean"), (*this)("$gain")));
+}
+
+// What is computed from these inputs alone, as a term of columns if all of them are such.
+std::string Words::term_of(std::initializer_list<std::size_t> inputs,
+                           const std::string& text) const {
+  const bool of_columns = !accumulates_ && std::ranges::all_of(inputs, [&](std::size_t i) {
+    return expression_.inputs[i].of_column;
+  });
+  return of_columns ? scope_.define_term(text).text : text;
 }
 
 // A result that is stored in 16 bits or less may be computed by the faster, less exact functions.
@@ -175,22 +192,41 @@ std::string_view device_expression(const Op& op, std::size_t k) {
   return k == 0 ? op.row->device : op.row->device_more[k - 1];
 }
 
+namespace {
+
+// Whether it is the same in all rows of the loop's matrix, for what it is computed from.
+bool is_of_columns(const Scope& scope, const Expression& expression) {
+  const auto of_column = [](const Value& value) { return value.of_column; };
+  return scope.loop.matrix && scope.loop.matrix->keeps_terms &&
+         expression.computed == ComputeType::kF32 && expression.result == ComputeType::kF32 &&
+         std::ranges::any_of(expression.inputs, of_column) &&
+         std::ranges::all_of(expression.inputs,
+                             [&](const Value& value) { return value.number || of_column(value); });
+}
+
+}  // namespace
+
 Value evaluate(const Scope& scope, const Expression& expression) {
   bool uniform = std::ranges::all_of(expression.inputs, &Value::uniform);
   const bool quick =
       scope.loop.matrix && scope.loop.matrix->quick && expression.computed == ComputeType::kF32;
   const bool accumulator_per_lane = scope.loop.row.width > 1 || !expression.accumulator.empty();
+  bool of_columns = is_of_columns(scope, expression);
   const Words words(scope, expression);
-  const std::string text = substitute(
-      quick && !expression.quick.empty() ? expression.quick : expression.device,
-      [&](std::string_view found) {
-        const bool placed = found == "$index" || found == "$row" || found == "$column";
-        if (placed && expression.at.pattern != LanePattern::kUniform) uniform = false;
-        if ((found == "s" || found == "$mean" || found == "$rstd") && accumulator_per_lane) {
-          uniform = false;
-        }
-        return words(found);
-      });
+  const std::string text =
+      substitute(quick && !expression.quick.empty() ? expression.quick : expression.device,
+                 [&](std::string_view found) {
+                   const bool placed = found == "$index" || found == "$row" || found == "$column";
+                   if (placed && expression.at.pattern != LanePattern::kUniform)
+                     uniform = of_columns = false;
+                   constexpr std::array kOfAccumulators = {"s", "$mean", "$gain", "$shift"};
+                   if (accumulator_per_lane &&
+                       std::ranges::find(kOfAccumulators, found) != kOfAccumulators.end()) {
+                     uniform = false;
+                   }
+                   return words(found);
+                 });
+  if (of_columns) return scope.define_term(text);
   return scope.define(expression.result, text, uniform);
 }
 

@@ -43,6 +43,7 @@ struct MatrixLoop {
   bool stores_last = false;  // in the order that a transposition to channels last gives it
   bool brings = false;
   std::uint64_t period = 0;  // of rows, for CodeBlock::differs; columns are pixels then
+  bool keeps_terms = false;  // it has CodeBlock::terms ready
   // Where its elements are numbered in another order than those of `made`, whose index is the
   // loop's: its own index, and the map from that to the loop's.
   std::optional<IndexTransform> order{};

@@ -157,11 +157,17 @@ Value load_in_matrix(const Scope& scope, TensorId tensor, const Index& from) {
   const bool whole = scope.loop.matrix->whole || (scope.loop.matrix->order && at.of_column);
   if (whole && at.pattern == LanePattern::kUnit && !is_packed(dtype)) {
     const std::string name = scope.fresh("x");
+    if (at.of_column) {
+      const std::string address = fmt::format("{} + {} + column", memory, at.begin);
+      scope.block.columns_read.push_back(address);
+      if (scope.loop.matrix->keeps_terms && type == ComputeType::kF32) {
+        scope.block.terms.before += fmt::format("const auto {} = load_neighbours<{}, {}>({});\n",
+                                                name, at.align, scope.block.width_text, address);
+        return scope.define_term(fmt::format("{}.get(j)", name));
+      }
+    }
     scope.block.before += fmt::format("const auto {} = load_neighbours<{}, {}>({} + {});\n", name,
                                       at.align, scope.block.width_text, memory, at.name);
-    if (at.of_column) {
-      scope.block.columns_read.push_back(fmt::format("{} + {} + column", memory, at.begin));
-    }
     return scope.define(type, fmt::format("{}.get(j)", name), false);
   }
   if (whole) return scope.define(type, element(at.lane()), false);

@@ -21,6 +21,12 @@ Value Scope::define(ComputeType type, const std::string& text, bool uniform) con
   return {.text = name, .type = type, .uniform = uniform};
 }
 
+Value Scope::define_term(const std::string& text) const {
+  const std::string& name = block.terms.names.emplace_back(fresh("t"));
+  block.terms.lanes += fmt::format("{}[j] = {};\n", name, text);
+  return {.text = name + "[j]", .type = ComputeType::kF32, .of_column = true};
+}
+
 Index Scope::define_index(const std::string& text, LanePattern pattern, bool aligned) const {
   Index result{.name = fresh("e"), .pattern = pattern, .aligned = aligned, .path = std::nullopt};
   std::string& code = pattern == LanePattern::kScattered ? block.lanes : block.before;

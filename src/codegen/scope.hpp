@@ -54,6 +54,8 @@ struct Scope {
 
   // A new variable: once for the whole group where it is the same in all lanes.
   Value define(ComputeType type, const std::string& text, bool uniform) const;
+  // The same as a term of the loop's columns.
+  Value define_term(const std::string& text) const;
   Index define_index(const std::string& text, LanePattern pattern, bool aligned) const;
 };
 

@@ -31,6 +31,7 @@ struct Value {
   std::string text;
   ComputeType type = ComputeType::kF32;
   bool uniform = false;            // the same in all lanes
+  bool of_column = false;          // a term of a matrix's columns (CodeBlock::terms)
   std::optional<double> number{};  // a literal of the graph, of any type
   // An integer as a float, where that takes less than to convert it.
   std::string as_float{};

@@ -151,8 +151,9 @@ constexpr std::array kRowOps = {
               "per channel (x, weight, bias, and mean, variance for inference); training: mean "
               "and variance as further outputs, or, with running ones as inputs, mean, 1 / "
               "deviation and what the running ones become",
-          .device = "(a - $mean) * ($rstd * $weight) + $bias",
+          .device = "(a - $mean) * $gain + $bias",
           .device_more = {"s.mean", "s.variance"},
+          .quick = "a * $gain + $shift",
           .accumulator = Accumulator::kMoments,
           .per_channel = true,
           .reference = [](In x, At) { return (x[0] - x[1]) / std::sqrt(x[2] + x[3]); },

@@ -9,13 +9,17 @@ std::optional<LastFew> last_few(const ConvolutionSize& size, const Device& devic
   constexpr std::uint64_t kFewest = 8;  // filters
   constexpr std::uint64_t kGroup = 32;
   constexpr std::uint64_t kMostFilters = 64;
-  constexpr std::uint64_t kMostChannels = 40;
+  // Of windows of several elements, or several groups of filters; and of single ones, of which all
+  // channels are on their way at once.
+  constexpr std::uint64_t kMostChannels = 40, kMostOfSingle = 256;
   constexpr std::uint64_t kMostRows = std::uint64_t{1} << 30U;
   constexpr std::uint64_t kMostShared = 81920;  // bytes, of one of two blocks
   const std::uint64_t rows = size.images * size.out;
+  const bool single = size.taps == 1 && size.filters <= kGroup;
   if (device.capability < kFirstWithCopies || !size.channels_last || size.groups > 1 ||
-      size.channels % 8 != 0 || size.channels > kMostChannels || size.taps > kMostTaps ||
-      size.filters < kFewest || size.filters > kMostFilters || rows > kMostRows) {
+      size.channels % 8 != 0 || size.channels > (single ? kMostOfSingle : kMostChannels) ||
+      size.taps > kMostTaps || size.filters < kFewest || size.filters > kMostFilters ||
+      rows > kMostRows) {
     return std::nullopt;
   }
   LastFew few{.steps = ceil_div(size.taps * size.channels, 32)};

@@ -5,35 +5,20 @@
 #include <limits>
 #include <utility>
 
+#include "plan/measured.hpp"
+
 namespace fusecalc {
 namespace {
 
-// Which tilings are measured: at most so many, and of at most so many times the least predicted
-// time.
-struct Measured {
-  std::size_t most = 3;
-  double times = 1.125;
-};
-
-// Of tilings with the time that they take, those to measure, the best first.
-template <class Tiling>
-std::vector<Tiling> about_least(std::vector<std::pair<double, Tiling>> timed,
-                                const Measured& measured = {}) {
-  std::ranges::stable_sort(timed, {}, [](const auto& each) { return each.first; });
-  std::vector<Tiling> tilings;
-  for (const auto& [time, tiling] : timed) {
-    if (tilings.size() < measured.most && time <= timed.front().first * measured.times)
-      tilings.push_back(tiling);
-  }
-  return tilings;
-}
-
+constexpr std::uint64_t kLowRows = 64;
 constexpr std::uint64_t kMostAtOnce = 256;  // columns that a wgmma multiplies, or a box has lines
 
-constexpr std::array kTileWidths = {TileWidth{96, 6, 4.56, 570}, TileWidth{128, 6, 4, 90},
-                                    TileWidth{160, 6, 4, 470},   TileWidth{192, 5, 4, 980},
-                                    TileWidth{224, 4, 4, 1400},  TileWidth{256, 4, 4, 1200},
-                                    TileWidth{320, 4, 4, 3190},  TileWidth{128, 5, 6, 980, 192}};
+constexpr std::array kTileWidths = {
+    TileWidth{96, 6, 4.56, 570},        TileWidth{128, 6, 4, 90},
+    TileWidth{160, 6, 4, 470},          TileWidth{192, 5, 4, 980},
+    TileWidth{224, 4, 4, 1400},         TileWidth{256, 4, 4, 1200},
+    TileWidth{320, 4, 4, 3190},         TileWidth{128, 5, 6, 980, 192},
+    TileWidth{128, 5, 2, 90, kLowRows}, TileWidth{256, 5, 2, 90, kLowRows}};
 constexpr const TileWidth& kNarrowMade = kTileWidths[1];
 constexpr const TileWidth& kWideMade = kTileWidths[5];
 
@@ -44,6 +29,7 @@ constexpr std::array<std::pair<std::uint64_t, std::uint64_t>, 7> kClusters = {
 // B as [k][n] comes in boxes of 64 columns, and so do columns of two halves. Half of more than 256
 // are no whole boxes, and sums of so many are spilled where elements are single bytes.
 bool has_width(const ProductShape& product, const TileWidth& width) {
+  if (width.low() && (product.m > width.rows || !product.b_across)) return false;
   if ((product.b_across || product.of_bytes) && width.columns > kMostAtOnce) return false;
   return !(product.b_across || product.halves) || width.columns % 64 == 0;
 }
@@ -135,6 +121,13 @@ std::vector<ProductTiling> product_tilings(const ProductShape& product,
     }
   }
   return about_least(std::move(timed), {.most = 5, .times = 1.2});
+}
+
+bool fills_low_tiles(const ProductShape& product, std::uint64_t multiprocessors) {
+  constexpr std::uint64_t kFewRows = 16, kFewColumns = 256;
+  return product.b_across && product.m > kFewRows && product.m <= kLowRows &&
+         product.n > kFewColumns &&
+         product.batches * ceil_div(product.n, kFewColumns) >= multiprocessors;
 }
 
 double product_cycles(const ProductShape& product, std::uint64_t multiprocessors, bool reading) {

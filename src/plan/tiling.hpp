@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -58,6 +59,7 @@ inline ProductShape in_halves(ProductShape shape, std::uint64_t bytes) {
 
 constexpr std::uint64_t kTileRows = 128;  // of most of contract_sm90's tiles
 constexpr std::uint64_t kBoxBytes = 128;  // of k, in a box that the copy engine brings
+constexpr std::size_t kMostTerms = 4;     // that tiles have shared memory for, of each column
 
 // A size of contract_sm90's tiles, and what a tile takes.
 struct TileWidth {
@@ -68,10 +70,13 @@ struct TileWidth {
   std::uint64_t rows = kTileRows;
 
   bool high() const { return rows > kTileRows; }
+  bool low() const { return rows < kTileRows; }
   // Warpgroups that multiply.
   std::uint64_t consumers() const { return high() ? rows / 64 : 2; }
   // Whether they share a tile; they alternate otherwise.
-  bool shared() const { return columns >= 192 || high(); }
+  bool shared() const { return (columns >= 192 && !low()) || high(); }
+  // Whether shared memory is left for terms of columns.
+  bool keeps_terms() const { return columns <= 256; }
   // Whether registers are left for an operand that is loaded ahead.
   bool loads_ahead() const { return shared() && columns <= (high() ? 128 : 256); }
 };
@@ -123,6 +128,9 @@ double tiling_cycles(const ProductShape& product, const ProductTiling& tiling,
 // large as the result.
 std::vector<ProductTiling> product_tilings(const ProductShape& product,
                                            std::uint64_t multiprocessors, bool reading);
+// Whether a product of few rows by lines of B across k has so many columns that low tiles, which
+// blocks take one after the other, are better than a block for each.
+bool fills_low_tiles(const ProductShape& product, std::uint64_t multiprocessors);
 // What the first of them takes.
 double product_cycles(const ProductShape& product, std::uint64_t multiprocessors, bool reading);
 
@@ -178,6 +186,25 @@ struct WindowTiles {
 // Blocks of a cluster of convolve_few_sm90 that share k, of tiles of 64 x 64: 1 where those of
 // window_tiles() are enough for most multiprocessors.
 std::uint64_t window_split(const ConvolutionSize& size, std::uint64_t multiprocessors);
+
+// Tiles of convolve_few_sm90, of which a block has one.
+struct SmallTiles {
+  std::uint64_t rows = 64;  // or 128
+  std::uint64_t columns = 64;
+  std::uint64_t split = 1;     // blocks that share k
+  std::uint64_t resident = 1;  // blocks that a multiprocessor runs at once
+  std::uint64_t stages = 12;
+
+  std::uint64_t threads() const { return 2 * rows + 64; }
+  std::uint64_t stage_bytes() const { return (rows + columns) * kBoxBytes + 16; }
+  // `terms`: numbers that are kept of each column.
+  std::uint64_t shared_bytes(std::uint64_t terms) const {
+    return stages * stage_bytes() + columns * terms * 4;
+  }
+};
+// Those in which all of a product's tiles run at once, the ones that take about the least time, the
+// best first; nothing where there are more tiles. Columns are filters, in wholes of 32.
+std::vector<SmallTiles> small_tiles(const ProductShape& product, const Device& device);
 // `through_shared`: results leave through shared memory.
 WindowTiles window_tiles(const ConvolutionSize& size, bool through_shared,
                          std::uint64_t multiprocessors);

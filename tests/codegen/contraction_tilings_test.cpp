@@ -65,6 +65,20 @@ TEST_CASE("tilings that take about the least time are ways to run a product") {
 
 // 98 x 2 tiles of 128 x 128 are two rounds of 16 steps of 512 cycles and 16 % of 346, of squares of
 // four: 22.0k. 66 pairs of 192 x 128 are one of 768 and 16 % of 667, and 980: 18.6k.
+TEST_CASE("tiles are low where rows are few and columns many, across k") {
+  const auto schedule_of = [](const std::string& filters, const std::string& images) {
+    return generated(testing::graph_of(R"({"dtype": "bf16", "tensors": {"x": {"shape": [)" +
+                                       images + R"(, 256, 56, 56]}, "w": {"shape": [)" + filters +
+                                       R"(, 256, 1, 1]}}, "ops": [
+        {"op": "conv2d", "inputs": ["x", "w"], "output": "h"},
+        {"op": "silu", "inputs": ["h"], "output": "y"}], "outputs": ["y"]})"))
+        .schedule;
+  };
+  CHECK(schedule_of("64", "64").starts_with("wgmma, tiles of 64 x "));
+  CHECK(schedule_of("72", "64").starts_with("wgmma, tiles of 128 x "));
+  CHECK(schedule_of("64", "4") == "wgmma, tiles of 64 x 64");  // a block each
+}
+
 TEST_CASE("tiles are high where that takes one round for two") {
   const GeneratedKernel kernel = around_product("12544", "256", "1024", kRelu);
   CHECK(contains(kernel,

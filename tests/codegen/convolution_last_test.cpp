@@ -23,7 +23,7 @@ using testing::generated;
 using testing::graph_of;
 using testing::tensor_named;
 
-// A convolution of `groups`, with a padding of 1, and what follows it: `more` takes h. Its input
+// A convolution of `groups`, and what follows it: `more` takes h. Its input
 // has its channels last in memory, and so have its weights where these are so listed.
 struct Last {
   std::string x;  // shapes
@@ -34,6 +34,7 @@ struct Last {
   std::string more =
       R"({"name": "z", "op": "transpose", "inputs": ["h"], "output": "y", "perm": [0, 2, 3, 1]})";
   std::string dtype = "bf16";
+  int padding = 1;
 
   OpGraph graph() const {
     constexpr const char* kView =
@@ -41,11 +42,20 @@ struct Last {
     return graph_of(fmt::format(
         R"({{"dtype": "{}", "tensors": {{"x": {{"shape": {}}}, "w": {{"shape": {}}}{}}},
             "ops": [{}{}{{"name": "c", "op": "conv2d", "inputs": ["xt", "{}"], "output": "h",
-                     "padding": 1, "groups": {}}}, {}], "outputs": ["y"]}})",
+                     "padding": {}, "groups": {}}}, {}], "outputs": ["y"]}})",
         dtype, x, weight, tensors, fmt::format(kView, "x", "x"),
-        weights_last ? fmt::format(kView, "w", "w") : "", weights_last ? "wt" : "w", groups, more));
+        weights_last ? fmt::format(kView, "w", "w") : "", weights_last ? "wt" : "w", padding,
+        groups, more));
   }
 };
+
+// Single elements of so many images of 14 x 14 pixels.
+Last of_single(std::uint64_t images, const std::string& weight) {
+  const std::string channels = weight.substr(weight.find(' ') + 1);
+  return {.x = fmt::format("[{}, 14, 14, {}]", images, channels.substr(0, channels.find(','))),
+          .weight = weight,
+          .padding = 0};
+}
 
 // A residual in memory as N x H x W x C, or in another order.
 Last with_residual(const std::string& perm, bool stores_last) {
@@ -79,6 +89,10 @@ TEST_CASE("windows of few channels that lie last, over two axes at most") {
   CHECK(!schedule_of("[2, 5, 9, 9, 16]", "[24, 16, 3, 3, 3]", "[0, 4, 1, 2, 3]", "[0, 2, 3, 4, 1]")
              .starts_with(kFew));
   CHECK(!schedule_of("[2, 9, 9, 48]", "[24, 48, 3, 3]", "[0, 3, 1, 2]", "[0, 2, 3, 1]")
+             .starts_with(kFew));
+  CHECK(schedule_of("[2, 9, 9, 144]", "[24, 144, 1, 1]", "[0, 3, 1, 2]", "[0, 2, 3, 1]")
+            .starts_with(kFew));
+  CHECK(!schedule_of("[2, 9, 9, 144]", "[40, 144, 1, 1]", "[0, 3, 1, 2]", "[0, 2, 3, 1]")
              .starts_with(kFew));
   CHECK(!schedule_of("[2, 9, 9, 12]", "[24, 12, 3, 3]", "[0, 3, 1, 2]", "[0, 2, 3, 1]")
              .starts_with(kFew));
@@ -156,18 +170,40 @@ TEST_CASE("few filters are the rows of tiles, many and single elements their col
   // A padding of 1 makes windows of single elements; without one, pixels are lines of a matrix.
   const Last padded{.x = "[80, 14, 14, 128]", .weight = "[64, 128, 1, 1]"};
   CHECK(contains(generated(padded.graph()), "WindowsA<Geometry, true>"));
-  const OpGraph graph = graph_of(R"({"dtype": "bf16",
-      "tensors": {"x": {"shape": [80, 14, 14, 128]}, "w": {"shape": [64, 128, 1, 1]}},
-      "ops": [{"op": "permute_view", "inputs": ["x"], "output": "t", "perm": [0, 3, 1, 2]},
-              {"op": "conv2d", "inputs": ["t", "w"], "output": "h"},
-              {"op": "transpose", "inputs": ["h"], "output": "y", "perm": [0, 2, 3, 1]}],
-      "outputs": ["y"]})");
-  const GeneratedKernel single = generated(graph);
+  const GeneratedKernel single = generated(of_single(400, "[64, 128, 1, 1]").graph());
   CHECK(single.schedule.starts_with("wgmma over pixels, tiles of 128 x "));
   CHECK(contains(single, "LinesOfB::kInOrder, Epilogue, MatrixB"));
   REQUIRE(single.maps.size() == 2);
-  CHECK(single.maps[0].extents == std::array<std::uint64_t, 4>{128, 80 * 196, 1, 1});
+  CHECK(single.maps[0].extents == std::array<std::uint64_t, 4>{128, 400 * 196, 1, 1});
   CHECK(!single.maps[0].windows);
+}
+
+TEST_CASE("few pixels have small tiles, a block each, and wide ones are another way") {
+  const GeneratedKernel kernel = generated(of_single(64, "[160, 960, 1, 1]").graph());
+  CHECK(kernel.schedule == "wgmma over windows, tiles of 128 x 160");
+  CHECK(contains(kernel,
+                 "ConvolveFewSm90<bf16, 128, 160, 1, 6, Epilogue, WindowsA<Geometry, true>>"));
+  CHECK(kernel.blocks == 98);
+  CHECK(std::ranges::any_of(kernel.others, [](const GeneratedKernel& other) {
+    return other.schedule.starts_with("wgmma over pixels, tiles of 128 x ");
+  }));
+  // With a copy before it, there is one way.
+  CHECK(generated(Last{.x = "[64, 14, 14, 960]", .weight = "[160, 960, 3, 3]"}.graph())
+            .others.empty());
+}
+
+TEST_CASE("what is the same for all pixels is found once for a tile") {
+  const std::string parameters = R"(, "s": {"shape": [160], "dtype": "f32"})";
+  const std::string norm =
+      R"({"op": "batch_norm", "inputs": ["h", "s", "s", "s", "s"], "output": "n",
+          "mode": "inference"}, {"op": "transpose", "inputs": ["n"], "output": "y",
+          "perm": [0, 2, 3, 1]})";
+  Last last = of_single(64, "[160, 960, 1, 1]");
+  last.tensors = parameters, last.more = norm;
+  const GeneratedKernel kernel = generated(last.graph());
+  CHECK(contains(kernel, "static constexpr int kTerms = 2;"));
+  CHECK(contains(kernel, "v[j] * t"));
+  CHECK(kernel.shared_bytes == 6 * ((128 + 160) * 128 + 16) + 2 * 160 * 4);
 }
 
 TEST_CASE("a residual may lie with its channels last where the result does") {
