@@ -161,6 +161,9 @@ void store_full(const Scope& scope, const std::vector<TensorId>& tensors, std::s
       const TensorId value = scope.tensor(op.operands[0].tensor).value;
       const Index at = scope.loop.matrix->stores_last ? e : mapped(scope, e, inverse(*reordering));
       stores.push_back({tensor, at, element(scope, value, e)});
+    } else if (const StridedMap* const order = scope.view().order_of(producer)) {
+      const Index at = mapped_back(scope, e, *order);
+      stores.push_back({tensor, at, element(scope, tensor, at)});
     } else {
       stores.push_back({tensor, e, element(scope, tensor, e)});
     }

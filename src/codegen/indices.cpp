@@ -35,11 +35,15 @@ Index map_index(const Scope& scope, const Index& from, const IndexTransform& map
   return result;
 }
 
+std::string key_of(const Index& from, const IndexTransform& map) {
+  return fmt::format("{} {}", from.name, map.text("x"));
+}
+
 }  // namespace
 
 Index mapped(const Scope& scope, const Index& from, const IndexTransform& map) {
   if (map.identity()) return from;
-  const std::string key = fmt::format("{} {}", from.name, map.text("x"));
+  const std::string key = key_of(from, map);
   const auto found = scope.block.indices.find(key);
   if (found != scope.block.indices.end()) return found->second;
   const bool in_matrix =
@@ -47,6 +51,12 @@ Index mapped(const Scope& scope, const Index& from, const IndexTransform& map) {
                             (scope.loop.matrix->order && from.name == place_in_matrix(scope).name));
   const Index result = in_matrix ? map_in_matrix(scope, from, map) : map_index(scope, from, map);
   return scope.block.indices.emplace(key, result).first->second;
+}
+
+Index mapped_back(const Scope& scope, const Index& to, const IndexTransform& permutation) {
+  Index result = mapped(scope, to, inverse(permutation));
+  scope.block.indices.emplace(key_of(result, permutation), to);
+  return result;
 }
 
 Index looked_up(const Scope& scope, const Index& rows, const Value& id, std::uint64_t stride,

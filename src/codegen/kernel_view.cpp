@@ -22,6 +22,21 @@ KernelView::KernelView(const OpGraph& graph, PhaseFinder& finder, const Kernel& 
       stored_in_.emplace(result.tensor, fusecalc::stored_in(resolved, kernel_, i, result));
     }
   }
+  const RowOrder order = row_order(resolved, kernel_);
+  for (std::size_t i = 0; i < order.of.size(); ++i) {
+    if (order.of[i].identity()) continue;
+    StridedMap elements;
+    for (const StridedMap::Axis& axis : order.of[i].axes) {
+      elements.append(axis.extent, axis.stride * phases_.rows.row_length());
+    }
+    elements.append(phases_.rows.row_length(), 1);
+    orders_.emplace(kernel_[i], std::move(elements));
+  }
+}
+
+const StridedMap* KernelView::order_of(OpId id) const {
+  const auto found = orders_.find(id);
+  return found == orders_.end() ? nullptr : &found->second;
 }
 
 std::size_t KernelView::place_of(OpId id) const {

@@ -7,6 +7,7 @@
 
 #include "graph/op_graph.hpp"
 #include "plan/phases.hpp"
+#include "plan/row_order.hpp"
 
 namespace fusecalc {
 
@@ -34,6 +35,10 @@ class KernelView {
   // The pass in which a result that is needed outside is stored.
   std::uint8_t stored_in(TensorId output) const { return stored_in_.at(output); }
 
+  // For an op that has the kernel's rows in another order and whole: from an element of its result
+  // to the one at the same place of the row that it is made of. Else nullptr.
+  const StridedMap* order_of(OpId id) const;
+
   // Whether the op runs once per row, on the results of reductions.
   bool of_rows(OpId id) const;
   // Whether the tensor, made inside, has one element per row.
@@ -50,6 +55,7 @@ class KernelView {
   Kernel kernel_;
   Phases phases_;
   std::map<TensorId, std::uint8_t> stored_in_;  // of the results that are needed outside
+  std::map<OpId, StridedMap> orders_;           // of ops that have rows in another order
 };
 
 // The kernel has no code. check_launch() refuses every kernel that reaches this and says why to the

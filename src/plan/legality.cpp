@@ -16,6 +16,7 @@
 #include "plan/halves.hpp"
 #include "plan/overwrites.hpp"
 #include "plan/reordering.hpp"
+#include "plan/row_order.hpp"
 #include "plan/rows_and_columns.hpp"
 #include "plan/siblings.hpp"
 
@@ -77,6 +78,7 @@ class Check {
   Verdict check_edges() const;
   Verdict check_ready(OpId to, const Outline::Input& input) const;
   Verdict check_edge(OpId to, const Outline::Input& input) const;
+  bool keeps_rows(OpId to, const Outline::Input& input) const;
   bool aligned(const Outline::Input& input, OpId reader) const;
   Verdict check_spaces() const;
   Verdict check_grid() const;
@@ -154,6 +156,7 @@ Verdict Check::check_fusion() {
   phases_ = &resolved_->phases();
   if (const Verdict code = check_code(*resolved_, kernel_); !code.legal()) return code;
   if (const Verdict edges = check_edges(); !edges.legal()) return edges;
+  if (const Verdict order = row_order(*resolved_, kernel_).verdict; !order.legal()) return order;
   if (contractions_.empty()) return check_spaces();
   if (!parts_.empty()) {
     return phases_->rows.empty() ? check_overwrites_between(graph_, parts_)
@@ -248,10 +251,17 @@ Verdict Check::check_edge(OpId to, const Outline::Input& input) const {
   if (phases_->rows.empty()) return {};
   const bool permutes = reader.access == Access::kPermute || producer.access == Access::kPermute ||
                         input.view == Access::kPermute;
+  const bool reduced = phases_->ready_in[resolved_->index_of(from)] > 0;
+  const auto keeps = [&] { return reduced && keeps_rows(to, input); };
   if (permutes && reader.op_class != OpClass::kContract) {
-    return {Obstacle::kPermutesRows, from, to, reader.reduces() ? to : first_reduction()};
+    if (!keeps()) {
+      return {Obstacle::kPermutesRows, from, to, reader.reduces() ? to : first_reduction()};
+    }
+    // A general compiler keeps to one order of rows.
+    return rules_.epilogues ? Verdict{}
+                            : Verdict{Obstacle::kCompilerOrder, from, to, first_reduction()};
   }
-  if (phase_of(to) == 0 && phases_->ready_in[resolved_->index_of(from)] == 0) return {};
+  if (phase_of(to) == 0 && !reduced) return {};
   // From here on the value comes out of a reduction, directly or not.
   const Access access = reader.access;
   const bool picks_score = reader.op_class == OpClass::kNormalise && access == Access::kGather;
@@ -269,16 +279,25 @@ Verdict Check::check_edge(OpId to, const Outline::Input& input) const {
   const bool moves = (access != Access::kSame && access != Access::kScatter) ||
                      (input.view != Access::kSame && !(reader.moves() && access == Access::kSame));
   if (moves || written_into) {
+    if (rules_.epilogues && keeps()) return {};
     // The rows that are not finished may be those of another operand.
-    const bool waits = phases_->ready_in[resolved_->index_of(from)] > 0;
-    return {Obstacle::kMovesRows, from, to, reduction_before(waits ? from : to)};
+    return {Obstacle::kMovesRows, from, to, reduction_before(reduced ? from : to)};
   }
   if (reader.moves() && access == Access::kSame && !aligned(input, to)) {
+    if (rules_.epilogues && keeps()) return {};
     const auto leads = [&](OpId id) { return op(id).rows == phases_->rows; };
     const auto leader = std::ranges::find_if(kernel_, leads);
     return {Obstacle::kMisaligned, from, to, leader == kernel_.end() ? from : *leader};
   }
   return {};
+}
+
+// Whether each row of the reader is made of one row of what was reduced, from which it may read any
+// element: a thread has the results of the row, and computes the others out of them again.
+bool Check::keeps_rows(OpId to, const Outline::Input& input) const {
+  const RowLayout& layout = phases_->rows;
+  return facts(to).moves() && layout.whole_rows() && !phases_->crossed && !phases_->contracts &&
+         rows_taken(graph_, to, input, layout.rows());
 }
 
 // Whether each element reads the same element, or that of its own row's result.
@@ -323,8 +342,10 @@ Verdict Check::check_spaces() const {
     const bool normalises =
         facts(id).op_class == OpClass::kNormalise && op(id).row->family != OpFamily::kLoss;
     const bool of_rows = phase_of(id) > 0 && facts(id).work <= phases_->rows.rows();
-    const bool for_inside = feeds_inside(id) && (facts(id).work < space ||
-                                                 phases_->written[resolved_->index_of(id)] == 0);
+    // What a part of the rows is made of once they are reduced is not stored.
+    const bool early = phase_of(id) == 0 && facts(id).work < space;
+    const bool for_inside =
+        feeds_inside(id) && (early || phases_->written[resolved_->index_of(id)] == 0);
     const bool other_rows = phase_of(id) > 0 && normalises;
     if (other_rows || (!of_rows && !for_inside)) return {Obstacle::kSpaces, leader, id};
   }

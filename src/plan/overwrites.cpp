@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "plan/row_order.hpp"
+
 namespace fusecalc {
 namespace {
 
@@ -28,7 +30,8 @@ class OverwriteCheck {
         phases_(resolved.phases()),
         place_(place),
         result_(result),
-        stored_in_(stored_in(resolved, kernel, place, result)) {}
+        stored_in_(stored_in(resolved, kernel, place, result)),
+        order_(row_order(resolved, kernel)) {}
 
   Verdict run() const {
     return facts(place_).access == Access::kScatter ? check_scatter() : check_in_place();
@@ -83,7 +86,8 @@ class OverwriteCheck {
                             edge.input->view == Access::kSame &&
                             edge.input->elements == result_.elements &&
                             (reader.reduces() || reader.work == result_.elements);
-    return same_place && last_reads_in(resolved_, kernel_, place) <= stored_in_;
+    return same_place && order_.same(place, place_) &&
+           last_reads_in(resolved_, kernel_, place) <= stored_in_;
   }
 
   // Results of this size are stored together, once all of them are computed.
@@ -102,6 +106,7 @@ class OverwriteCheck {
   const std::size_t place_;
   const Outline::Result& result_;
   const std::uint8_t stored_in_;
+  const RowOrder order_;
 };
 
 // The first op of a part that reads or writes this memory, or kNone.

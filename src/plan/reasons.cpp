@@ -15,7 +15,7 @@ namespace {
 
 // What each obstacle is called; {0}, {1} and {5} are the kinds of its ops, {2} and {3} the elements
 // that the first two loop over, {4} what more is true of those.
-constexpr std::array<std::string_view, 61> kReasons = {
+constexpr std::array<std::string_view, 62> kReasons = {
     "",
     "the code of a {0} op is unknown, so it stays a separate kernel",
     "{0} and {1} share no tensor",
@@ -31,9 +31,9 @@ constexpr std::array<std::string_view, 61> kReasons = {
     "pointwise ops over rows that fit one block's shared memory and registers, in 32-bit floats",
     "{0} cannot start before the whole tensor is reduced, and the tensor does not fit on chip",
     "{1} reads elements at other places of the rows of {0}, which other threads of a kernel hold",
-    "{0} and {1} work in different orders, and a kernel that holds whole rows for {5} has one "
-    "order "
-    "only",
+    "{0} and {1} work in different orders, and a kernel that holds whole rows for {5} can at most "
+    "store them in another order",
+    "{0} and {1} have the rows of {5} in different orders, and a general compiler keeps to one",
     "{1} may read rows that another block of {0} has not written yet",
     "the loss that {0} computes is known only after all rows are reduced",
     "{1} reads each element several times, and {0} would be recomputed for every read",

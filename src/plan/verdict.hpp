@@ -21,6 +21,7 @@ enum class Obstacle : std::uint8_t {
   kWholeTensor,
   kMovesRows,
   kPermutesRows,
+  kCompilerOrder,
   kAfterScatter,
   kAfterCollapse,
   kBeforeWindow,

@@ -18,6 +18,7 @@ bool remains(const OpGraph& graph, const Kernel& kernel, const Verdict& verdict)
     case Obstacle::kTooManyOps:
     case Obstacle::kMovesRows:
     case Obstacle::kPermutesRows:
+    case Obstacle::kCompilerOrder:
     case Obstacle::kAfterScatter:
     case Obstacle::kAfterCollapse:
     case Obstacle::kMisaligned: return true;

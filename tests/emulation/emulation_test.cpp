@@ -95,6 +95,9 @@ TEST_CASE("on the host: lanes exchange values, threads wait, and memory beyond i
 TEST_CASE("on the host: norms with their statistics") {
   check("cuda/oplists/norms_statistics", kWithCopies, "held in registers");
 }
+TEST_CASE("on the host: norms whose rows are stored in another order") {
+  check("cuda/oplists/norms_transposed", kWithCopies, "held in registers");
+}
 TEST_CASE("on the host: rows computed in the place of what is added") {
   check("cuda/oplists/residuals_in_place", kWithCopies, "held in");
 }
