@@ -52,6 +52,13 @@ std::optional<std::uint64_t> runs_of(const OpGraph& graph, const Op& op, TensorI
       if (!first) return std::nullopt;
       return elements_between(shape, 0, shape.size() - 1);
     case OpFamily::kConcat: return elements_between(shape, 0, axis_of(op, shape.size()));
+    case OpFamily::kGatherElements: {
+      // There may be fewer indices than the operand has elements along any axis.
+      const std::size_t axis = axis_of(op, shape.size());
+      const std::uint64_t runs = elements_between(shape, 0, axis);
+      const bool all = runs == elements_between(graph.tensors[operand].type.shape, 0, axis);
+      return first && all ? std::optional(runs) : std::nullopt;
+    }
     default: return op.rows.empty() ? std::nullopt : std::optional(op.rows.rows());
   }
 }

@@ -151,6 +151,26 @@ TEST_CASE("memory is overwritten in another order only by what alone reads it, i
            .empty());
 }
 
+TEST_CASE("an index for each row picks an element of it, whatever the row has elsewhere") {
+  const auto picks = [](const std::string& indices, const std::string& axis) {
+    return graph_of(R"({"tensors": {"x": {"shape": [300, 40]}, "i": {"shape": )" + indices +
+                    R"(, "dtype": "i64"}}, "ops": [
+        {"op": "log_softmax", "inputs": ["x"], "output": "l"},
+        {"op": "gather_elements", "inputs": ["l", "i"], "output": "y", "axis": )" +
+                    axis + "}]}");
+  };
+  const OpGraph graph = picks("[300, 1]", "1");
+  CHECK(obstacle(graph).empty());
+  TrafficCounter counter(graph, known_devices().front());
+  REQUIRE(make_plan(counter, PlanKind::kAuto).kernels.size() == 1);
+  // x, in f32; 300 indices of 8 bytes, and as many results.
+  CHECK(counter.bytes(all_ops(graph)).total() == 300 * (40 * 4 + 8 + 4));
+  CHECK(!obstacle(picks("[1, 40]", "0")).empty());
+  // Of fewer rows, and more than one of each.
+  CHECK(!obstacle(picks("[299, 1]", "1")).empty());
+  CHECK(!obstacle(picks("[300, 2]", "1")).empty());
+}
+
 TEST_CASE("of rows that were reduced, parts are read and not stored") {
   const auto parts = [](const std::string& more) {
     return heads(std::string(kNorm) +
