@@ -295,9 +295,10 @@ Verdict Check::check_edge(OpId to, const Outline::Input& input) const {
 // Whether each row of the reader is made of one row of what was reduced, from which it may read any
 // element: a thread has the results of the row, and computes the others out of them again.
 bool Check::keeps_rows(OpId to, const Outline::Input& input) const {
-  const RowLayout& layout = phases_->rows;
-  return facts(to).moves() && layout.whole_rows() && !phases_->crossed && !phases_->contracts &&
-         rows_taken(graph_, to, input, layout.rows());
+  if (!facts(to).moves() || phases_->crossed || phases_->contracts) return false;
+  const OpId from = input.producer;
+  const RowLayout& layout = op(facts(from).reduces() ? from : reduction_before(from)).rows;
+  return layout.whole_rows() && rows_taken(graph_, to, input, layout.rows());
 }
 
 // Whether each element reads the same element, or that of its own row's result.

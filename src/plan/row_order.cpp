@@ -187,7 +187,7 @@ std::optional<StridedMap> rows_taken(const OpGraph& graph, OpId reader, const Ou
 
 RowOrder row_order(const ResolvedKernel& resolved, const Kernel& kernel) {
   const Phases& phases = resolved.phases();
-  if (!phases.rows.whole_rows() || phases.crossed || phases.contracts) return {};
+  if (!phases.rows.whole_rows() || phases.mixed_rows || phases.contracts) return {};
   for (std::size_t i = 0; i < kernel.size(); ++i) {
     for (const Edge& edge : resolved.edges_of(i)) {
       if (permutes(resolved.graph(), kernel[i], edge)) return OrderFinder(resolved, kernel).run();

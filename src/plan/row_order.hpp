@@ -27,8 +27,9 @@ struct RowOrder {
   bool same(std::size_t one, std::size_t other) const { return of.empty() || of[one] == of[other]; }
 };
 
-// Of a kernel without contractions whose ops take, of what reductions make, whole rows in some
-// order or else what they would take without transpositions.
+// Of a kernel whose ops take, of what reductions make, whole rows in some order or else what they
+// would take without transpositions. All are the same where it contracts, or reduces several
+// layouts of rows.
 RowOrder row_order(const ResolvedKernel& resolved, const Kernel& kernel);
 
 }  // namespace fusecalc
