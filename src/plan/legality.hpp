@@ -20,7 +20,8 @@ inline constexpr std::size_t kMostTensors = 96;
 
 // What a planner may put into one kernel.
 struct Rules {
-  // Work on a contraction's result before it is written. General graph compilers leave that out.
+  // Work on a contraction's result before it is written, sums of columns beside those of rows, and
+  // what moves elements of rows that were reduced. General graph compilers leave these out.
   bool epilogues = true;
   // Only what our runner has code for. General graph compilers are taken to have it for all.
   bool launchable = true;
