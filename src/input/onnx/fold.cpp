@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "input/arithmetic.hpp"
 #include "input/onnx/constants.hpp"
 #include "input/onnx/shapes.hpp"
 
@@ -15,12 +16,6 @@ namespace fusecalc {
 namespace {
 
 using Inputs = std::span<const Constant* const>;
-
-double as_type(DType dtype, double value) {
-  if (dtype == DType::kBool) return value != 0 ? 1 : 0;
-  if (is_float(dtype)) return dtype == DType::kF64 ? value : static_cast<float>(value);
-  return std::isfinite(value) ? std::trunc(value) : 0;
-}
 
 // A result whose element i is input element `source(position)`, for each position of `shape`.
 std::optional<Constant> pick(DType dtype, Shape shape,
@@ -50,56 +45,53 @@ double broadcast_at(const Constant& operand, const std::vector<std::uint64_t>& p
   return operand.elements[index];
 }
 
-double whole_quotient(double a, double b) { return b == 0 ? 0 : std::trunc(a / b); }
-double floor_remainder(double a, double b) { return b == 0 ? 0 : a - std::floor(a / b) * b; }
-
-struct Binary {
+struct Elementwise {
   std::string_view type;
-  bool yields_bool;
-  double (*of)(double, double);
-  double (*of_whole)(double, double) = nullptr;  // where integers differ
+  std::string_view row;
 };
-constexpr std::array kBinary = {
-    Binary{"Add", false, [](double a, double b) { return a + b; }},
-    Binary{"Sub", false, [](double a, double b) { return a - b; }},
-    Binary{"Mul", false, [](double a, double b) { return a * b; }},
-    Binary{"Div", false, [](double a, double b) { return a / b; }, whole_quotient},
-    Binary{"Mod", false, [](double a, double b) { return std::fmod(a, b); }, floor_remainder},
-    Binary{"Pow", false, [](double a, double b) { return std::pow(a, b); }},
-    Binary{"Max", false, [](double a, double b) { return std::max(a, b); }},
-    Binary{"Min", false, [](double a, double b) { return std::min(a, b); }},
-    Binary{"Equal", true, [](double a, double b) { return a == b ? 1.0 : 0.0; }},
-    Binary{"Less", true, [](double a, double b) { return a < b ? 1.0 : 0.0; }},
-    Binary{"LessOrEqual", true, [](double a, double b) { return a <= b ? 1.0 : 0.0; }},
-    Binary{"Greater", true, [](double a, double b) { return a > b ? 1.0 : 0.0; }},
-    Binary{"GreaterOrEqual", true, [](double a, double b) { return a >= b ? 1.0 : 0.0; }},
-    Binary{"And", true, [](double a, double b) { return a != 0 && b != 0 ? 1.0 : 0.0; }},
-    Binary{"Or", true, [](double a, double b) { return a != 0 || b != 0 ? 1.0 : 0.0; }},
-};
-
-struct Unary {
-  std::string_view type;
-  double (*of)(double);
-};
-constexpr std::array kUnary = {
-    Unary{"Neg", [](double a) { return -a; }},
-    Unary{"Abs", [](double a) { return std::abs(a); }},
-    Unary{"Sqrt", [](double a) { return std::sqrt(a); }},
-    Unary{"Floor", [](double a) { return std::floor(a); }},
-    Unary{"Ceil", [](double a) { return std::ceil(a); }},
-    Unary{"Reciprocal", [](double a) { return 1 / a; }},
-    Unary{"Not", [](double a) { return a == 0 ? 1.0 : 0.0; }},
-    Unary{"Identity", [](double a) { return a; }},
+constexpr std::array kElementwise = {
+    Elementwise{"Add", "add"},
+    Elementwise{"Sub", "sub"},
+    Elementwise{"Mul", "mul"},
+    Elementwise{"Div", "div"},
+    Elementwise{"Mod", "remainder"},
+    Elementwise{"Pow", "pow"},
+    Elementwise{"Max", "maximum"},
+    Elementwise{"Min", "minimum"},
+    Elementwise{"Equal", "eq"},
+    Elementwise{"Less", "lt"},
+    Elementwise{"LessOrEqual", "le"},
+    Elementwise{"Greater", "gt"},
+    Elementwise{"GreaterOrEqual", "ge"},
+    Elementwise{"And", "logical_and"},
+    Elementwise{"Or", "logical_or"},
+    Elementwise{"Neg", "neg"},
+    Elementwise{"Abs", "abs"},
+    Elementwise{"Sqrt", "sqrt"},
+    Elementwise{"Floor", "floor"},
+    Elementwise{"Ceil", "ceil"},
+    Elementwise{"Reciprocal", "reciprocal"},
+    Elementwise{"Not", "logical_not"},
 };
 
-std::optional<Constant> fold_binary(const Binary& op, const Constant& a, const Constant& b) {
-  const std::optional<Shape> shape = broadcast(a.type.shape, b.type.shape);
+// The row that computes an operator element by element, or null.
+const OpRow* row_of(const OnnxNode& node) {
+  if (node.type == "Mod" && whole_attribute(node, "fmod", 0) != 0) return op_named("fmod");
+  const auto* found = std::ranges::find(kElementwise, node.type, &Elementwise::type);
+  return found == kElementwise.end() ? nullptr : op_named(found->row);
+}
+
+std::optional<Constant> fold_elementwise(const OpRow& row, Inputs inputs) {
+  const Constant& a = *inputs[0];
+  const auto shape = broadcast(a.type.shape, inputs.back()->type.shape);
   if (!shape) return std::nullopt;
-  const bool whole = !is_float(a.type.dtype);
-  const auto of = whole && op.of_whole != nullptr ? op.of_whole : op.of;
-  const DType dtype = op.yields_bool ? DType::kBool : a.type.dtype;
+  const DType dtype = row.type_rule == TypeRule::kBool ? DType::kBool : a.type.dtype;
+  std::vector<double> operands(inputs.size());
   return pick(dtype, *shape, [&](const auto& position) {
-    return as_type(dtype, of(broadcast_at(a, position), broadcast_at(b, position)));
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      operands[i] = broadcast_at(*inputs[i], position);
+    }
+    return computed(row, operands, dtype);
   });
 }
 
@@ -328,16 +320,11 @@ std::optional<Constant> fold_node(const OnnxNode& node, std::span<const Constant
   }
   const Constant& x = *inputs[0];
   const Constant* second = inputs.size() > 1 ? inputs[1] : nullptr;
-  for (const Unary& op : kUnary) {
-    if (op.type != node.type) continue;
-    Constant result = x;
-    for (double& element : result.elements) element = as_type(x.type.dtype, op.of(element));
-    return result;
-  }
-  for (const Binary& op : kBinary) {
-    if (op.type == node.type && inputs.size() == 2 && second != nullptr) {
-      return fold_binary(op, x, *second);
-    }
+  if (node.type == "Identity") return x;
+  const OpRow* row = row_of(node);
+  const bool given = std::ranges::find(inputs, nullptr) == inputs.end();
+  if (row != nullptr && given && inputs.size() == row->max_inputs) {
+    return fold_elementwise(*row, inputs);
   }
   if (node.type == "Cast") {
     const auto dtype = dtype_of_onnx(static_cast<std::uint64_t>(whole_attribute(node, "to", 0)));

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "input/arithmetic.hpp"
 #include "input/pt2/aten.hpp"
 
 namespace fusecalc {
@@ -39,10 +40,26 @@ std::optional<Inputs> operands(const AtenCall& call, std::span<const std::string
   return inputs;
 }
 
+// Of numbers alone, the result is a number.
+bool is_number(const AtenCall& call, std::string_view row, const Inputs& inputs) {
+  std::vector<double> numbers;
+  for (const ModelGraph::Input& input : inputs) {
+    const double* number = std::get_if<double>(&input);
+    if (number == nullptr) return false;
+    numbers.push_back(*number);
+  }
+  const double result = computed(*op_named(row), numbers, call.type().dtype());
+  if (std::isnan(result)) return false;
+  call.set_number(0, result);
+  call.graph().fold_node();
+  return true;
+}
+
 // Adds the row; first as the op reads best, then with every tensor in full, where a result has a
 // shape that none of the operands shows. Numbers stay numbers.
 bool add(const AtenCall& call, std::string_view row, Inputs inputs,
          std::span<const std::string_view> names, std::vector<WrittenAttribute> attributes = {}) {
+  if (attributes.empty() && is_number(call, row, inputs)) return true;
   if (call.op(row, inputs, attributes)) return true;
   bool numbers = false;
   for (std::size_t i = 0; i < names.size(); ++i) {
