@@ -49,6 +49,8 @@ OpClass aten_class(std::string_view op);
 // For rules. A range of an axis, read where it is; or nothing. `type` is the result's.
 std::optional<ModelGraph::TensorId> sliced(ModelGraph& graph, ModelGraph::TensorId tensor,
                                            const AxisRange& range, const ModelType& type);
+// A tensor with a number in every element; nothing where it is none (NaN).
+std::optional<ModelGraph::TensorId> filled(ModelGraph& graph, const ModelType& type, double number);
 // The whole with a range of an axis replaced by `part`; or nothing.
 std::optional<ModelGraph::TensorId> overwritten(ModelGraph& graph, const ProgramValue& whole,
                                                 ModelGraph::TensorId part, const AxisRange& range);

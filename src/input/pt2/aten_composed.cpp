@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "input/affine.hpp"
 #include "input/pt2/aten.hpp"
 
 namespace fusecalc {
@@ -93,14 +94,45 @@ bool glu(const AtenCall& call, std::string_view) {
   return a && gate && call.op("mul", {*a, *gate});
 }
 
+// Each step-th place of an axis, replaced by a source: one of the places of an axis that is split.
+bool step_scatter(const AtenCall& call, const ProgramValue& whole, TensorId source,
+                  const AxisRange& range) {
+  const auto extent = static_cast<std::int64_t>(whole.type.shape()[range.axis]);
+  if (range.start >= range.step || range.end != extent || extent % range.step != 0) return false;
+  const auto split = [&range](ModelType type, std::int64_t places) {
+    const std::uint64_t steps = type.shape()[range.axis] / static_cast<std::uint64_t>(places);
+    type = with_extent(std::move(type), range.axis, steps);
+    const auto place = static_cast<std::ptrdiff_t>(range.axis) + 1;
+    type.type.shape.insert(type.type.shape.begin() + place, static_cast<std::uint64_t>(places));
+    type.extents.insert(type.extents.begin() + place, places);
+    return type;
+  };
+  ModelGraph& graph = call.graph();
+  ProgramValue apart = whole;
+  apart.type = split(whole.type, range.step);
+  if (whole.tensor != ProgramValue::kNoTensor) {
+    const auto shown = reshaped(graph, whole.tensor, apart.type);
+    if (!shown) return false;
+    apart.tensor = *shown;
+  }
+  const auto part = reshaped(graph, source, split(graph.type(source), 1));
+  const auto joined =
+      part ? overwritten(graph, apart, *part, {range.axis + 1, range.start, range.start + 1})
+           : std::nullopt;
+  return joined && call.op("reshape", {*joined}, {listed("shape", call.type().extents)});
+}
+
 // A range of an axis, replaced by a source.
 bool slice_scatter(const AtenCall& call, std::string_view) {
   const auto self = call.value("self");
   const auto source = call.value("src");
   if (!self || !source) return false;
-  const auto range = call.range(call.at(*self).type);
-  if (!range || range->step != 1) return false;
-  const auto result = overwritten(call.graph(), call.copy_of(*self), call.tensor(*source), *range);
+  const ProgramValue whole = call.copy_of(*self);
+  const auto range = call.range(whole.type);
+  if (!range) return false;
+  const TensorId part = call.tensor(*source);
+  if (range->step != 1) return step_scatter(call, whole, part, *range);
+  const auto result = overwritten(call.graph(), whole, part, *range);
   if (result) call.set(0, *result);
   return result.has_value();
 }
@@ -217,9 +249,9 @@ bool channel_shuffle(const AtenCall& call, std::string_view) {
   return copy && call.op("reshape", {*copy}, {listed("shape", call.type().extents)});
 }
 
-// The part of a concat that is exactly the range; or nothing.
-std::optional<ModelGraph::TensorId> part_of(const ModelGraph& graph, ModelGraph::TensorId tensor,
-                                            const AxisRange& range) {
+// The range of a concat, where it is one of its parts or lies in one that is a number; or nothing.
+std::optional<TensorId> part_of(ModelGraph& graph, TensorId tensor, const AxisRange& range,
+                                const ModelType& type) {
   const auto joined = graph.written_by(tensor, "concat");
   if (!joined || range.step != 1) return std::nullopt;
   const auto& axes = std::get<std::vector<WrittenDim>>(joined->attributes[0].value);
@@ -230,6 +262,10 @@ std::optional<ModelGraph::TensorId> part_of(const ModelGraph& graph, ModelGraph:
     const auto part = std::get<ModelGraph::TensorId>(input);
     const auto extent = static_cast<std::int64_t>(graph.type(part).shape()[range.axis]);
     if (start == range.start && start + extent == range.end) return part;
+    if (start <= range.start && range.end <= start + extent) {
+      const auto full = graph.written_by(part, "full");
+      return full ? filled(graph, type, number_of(*full, "value", 0)) : std::nullopt;
+    }
     start += extent;
   }
   return std::nullopt;
@@ -268,11 +304,10 @@ std::optional<TensorId> overwritten(ModelGraph& graph, const ProgramValue& whole
     const ModelType type =
         with_extent(whole.type, range.axis, static_cast<std::uint64_t>(end - start));
     if (whole.tensor != ProgramValue::kNoTensor) {
-      const auto joined = part_of(graph, whole.tensor, {range.axis, start, end});
+      const auto joined = part_of(graph, whole.tensor, {range.axis, start, end}, type);
       return joined ? joined : sliced(graph, whole.tensor, {range.axis, start, end}, type);
     }
-    if (!whole.number) return std::nullopt;
-    return graph.custom({}, std::span(&type, 1), {.op_class = OpClass::kMovement})[0];
+    return whole.number ? filled(graph, type, *whole.number) : std::nullopt;
   };
   Inputs parts;
   const auto add = [&](std::int64_t start, std::int64_t end) {

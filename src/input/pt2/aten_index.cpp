@@ -104,13 +104,7 @@ std::optional<ModelGraph::TensorId> to_overwrite(const AtenCall& call) {
   const auto self = call.value("self");
   if (!self) return std::nullopt;
   const ProgramValue value = call.copy_of(*self);
-  if (value.number) {
-    return call.graph().op("full", {},
-                           {listed("shape", value.type.extents),
-                            {.name = "value", .value = *value.number},
-                            to_type(value.type)},
-                           value.type);
-  }
+  if (value.number) return filled(call.graph(), value.type, *value.number);
   if (call.may_overwrite("self")) return call.tensor(*self);
   return call.graph().op("copy", {call.tensor(*self)}, {}, value.type);
 }
@@ -146,10 +140,7 @@ bool scatter(const AtenCall& call, std::string_view reduction) {
   } else if (const auto number = call.number("value")) {
     ModelType type = places;
     type.type.dtype = call.type().dtype();
-    updates = call.graph().op(
-        "full", {},
-        {listed("shape", places.extents), {.name = "value", .value = *number}, to_type(type)},
-        type);
+    updates = filled(call.graph(), type, *number);
   }
   if (!updates || call.graph().type(*updates).shape() != places.shape()) return false;
   const auto self = to_overwrite(call);

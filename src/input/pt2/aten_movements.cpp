@@ -232,4 +232,13 @@ constexpr std::array kMovementRules = {
 
 std::span<const AtenRule> aten_movement_rules() { return kMovementRules; }
 
+std::optional<ModelGraph::TensorId> filled(ModelGraph& graph, const ModelType& type,
+                                           double number) {
+  return graph.op("full", {},
+                  {listed("shape", type.extents),
+                   {.name = "value", .value = number},
+                   {.name = "to", .value = std::string(name_of(type.dtype()))}},
+                  type);
+}
+
 }  // namespace fusecalc

@@ -180,11 +180,7 @@ bool einsum(const AtenCall& call, std::string_view) {
 std::optional<TensorId> first_aligned(const AtenCall& call, std::uint64_t queries,
                                       std::uint64_t keys) {
   const ModelType type = model_type({queries, keys}, DType::kBool);
-  const auto holds = call.graph().op("full", {},
-                                     {listed("shape", type.extents),
-                                      {.name = "value", .value = 1.0},
-                                      {.name = "to", .value = std::string(name_of(DType::kBool))}},
-                                     type);
+  const auto holds = filled(call.graph(), type, 1);
   return holds ? call.graph().op("tril", {*holds}, {}, type) : std::nullopt;
 }
 

@@ -230,12 +230,7 @@ ModelGraph::TensorId Pt2Importer::tensor(ValueId id) {
     return value.tensor;
   }
   if (value.number) {
-    const std::vector<WrittenAttribute> attributes = {
-        listed("shape", value.type.extents),
-        {.name = "value", .value = *value.number},
-        {.name = "to", .value = std::string(name_of(value.type.dtype()))}};
-    auto constant = graph_.op("full", {}, attributes, value.type);
-    // No number is NaN.
+    auto constant = filled(graph_, value.type, *value.number);
     if (!constant) {
       constant = graph_.custom({}, std::span(&value.type, 1), {.op_class = OpClass::kMovement})[0];
     }

@@ -385,6 +385,50 @@ TEST_CASE("pt2: a known condition selects what it selects") {
   CHECK(ops_of(read(text)) == Words{"relu(x)"});
 }
 
+TEST_CASE("pt2: ops of numbers alone are numbers") {
+  ProgramText text;
+  text.input("x", {2, 4}).tensor("one", {}).tensor("all", {2, 4}).tensor("part", {2, 4});
+  text.tensor("less", {2, 4}).tensor("y", {2, 4});
+  // What the mean of 8 elements hands back: 1 / 8, of which the logarithm is taken.
+  text.node("full", {{"size", Json::array()}, {"fill_value", 1}}, {"one"});
+  text.node("expand", {{"self", "one"}, {"size", Json{2, 4}}}, {"all"});
+  text.node("div", {{"self", "all"}, {"other", 8}}, {"part"});
+  text.node("neg", {{"self", "part"}}, {"less"});
+  text.node("mul", {{"self", "x"}, {"other", "less"}}, {"y"}).output("y");
+  const Model model = read(text);
+  CHECK(ops_of(model) == Words{"mul(x, number)"});
+  CHECK(std::get<double>(model.graph.ops[0].inputs[1]) == -0.125);
+  CHECK(model.origin.opaque == 0);
+  CHECK(unfused(model) == 4 * 2 * 8);
+}
+
+TEST_CASE("pt2: what numbers leave of memory that is written in part is full of them") {
+  ProgramText text;
+  text.input("a", {4, 6}).input("b", {4, 1}).tensor("e", {4, 8}).tensor("first", {4, 8});
+  text.tensor("y", {4, 8});
+  text.node("zeros", {{"size", Json{4, 8}}}, {"e"});
+  text.node("slice_scatter", {{"self", "e"}, {"src", "a"}, {"dim", 1}, {"start", 0}, {"end", 6}},
+            {"first"});
+  text.node("slice_scatter",
+            {{"self", "first"}, {"src", "b"}, {"dim", 1}, {"start", 6}, {"end", 7}}, {"y"});
+  const Model model = read(text.output("y"));
+  // The last column stays 0; it is written alone, and then with the others.
+  CHECK(ops_of(model) == Words{"full()", "concat(a, b, slice_scatter.full)"});
+  CHECK(unfused(model) == 4 * (4 + 24 + 4 + 4 + 32));
+
+  // Each second column, as the backward of x[:, 1::2].
+  ProgramText stepped;
+  stepped.input("a", {4, 4}).tensor("e", {4, 8}).tensor("y", {4, 8});
+  stepped.node("zeros", {{"size", Json{4, 8}}}, {"e"});
+  stepped.node("slice_scatter",
+               {{"self", "e"}, {"src", "a"}, {"dim", 1}, {"start", 1}, {"end", 9}, {"step", 2}},
+               {"y"});
+  const Model steps = read(stepped.output("y"));
+  CHECK(steps.origin.opaque == 0);
+  CHECK(rows_of(steps) == Words{"reshape", "full", "concat", "reshape"});
+  CHECK(unfused(steps) == 4 * (16 + 16 + 16 + 32));
+}
+
 TEST_CASE("pt2: recurrent networks are their steps") {
   const auto program = [](const std::string& kind, int gates) {
     ProgramText text;
