@@ -72,11 +72,29 @@ std::optional<WrittenAttribute> reduction(const AtenCall& call) {
                           .value = std::string(kWords[static_cast<std::size_t>(number)])};
 }
 
+// A share of the loss is that of classes that are equally likely: the mean of all logarithms.
+bool smoothed_loss(const AtenCall& call, const ModelType& logits, double share,
+                   const WrittenAttribute& how) {
+  const std::size_t axis = logits.shape().size() < 2 ? 0 : 1;
+  const WrittenAttribute classes = listed("axes", {static_cast<std::int64_t>(axis)});
+  const AtenCall::Step logarithms =
+      call.step("log_softmax", {call.tensor(*call.value("self"))}, {classes});
+  const AtenCall::Step chosen =
+      call.step("nll_loss", {logarithms, call.tensor(*call.value("target"))}, {how});
+  AtenCall::Step all = call.step("sum", {logarithms}, {classes});
+  const std::string& reduced = std::get<std::string>(how.value);
+  if (reduced != "none") all = call.step(reduced, {all});
+  const double each = -share / static_cast<double>(logits.shape()[axis]);
+  return call.last_step("fma", {chosen, 1 - share, call.step("mul", {all, each})});
+}
+
 bool loss(const AtenCall& call, std::string_view row) {
   const auto self = call.value("self");
   const auto target = call.value("target");
   const auto how = reduction(call);
-  if (!self || !target || !how || call.number("label_smoothing").value_or(0) != 0) return false;
+  if (!self || !target || !how) return false;
+  const double smoothing = call.number("label_smoothing").value_or(0);
+  if (smoothing != 0) return smoothed_loss(call, call.copy_of(*self).type, smoothing, *how);
   if (!call.op(row, {call.tensor(*self), call.tensor(*target)}, {*how})) return false;
   if (call.results() < 2) return true;
   // The total weight is the number of samples.

@@ -73,6 +73,62 @@ bool cross_entropy_of_logits(const AtenCall& call, std::string_view) {
   return reduced(call, "mul", {call.step("sub", {other, log}), call.operand(*weight)});
 }
 
+Step named(const AtenCall& call, std::string_view name) {
+  const auto value = call.value(name);
+  return value ? Step(call.operand(*value)) : std::nullopt;
+}
+
+// (t - 1) log(1 - p) - t log p, of logarithms that are no less than -100.
+bool cross_entropy_of_probabilities(const AtenCall& call, std::string_view) {
+  const auto [self, target] = operands(call);
+  const auto bounded = [&call](const Step& logarithm) {
+    return call.step("clamp", {logarithm}, {{.name = "min", .value = -100.0}});
+  };
+  const Step other = call.step("mul", {call.step("sub", {target, 1.0}),
+                                       bounded(call.step("log1p", {call.step("neg", {self})}))});
+  const Step own = call.step("mul", {target, bounded(call.step("log", {self}))});
+  if (!call.given("weight")) return reduced(call, "sub", {other, own});
+  return reduced(call, "mul", {call.step("sub", {other, own}), named(call, "weight")});
+}
+
+// log(1 + exp(-t x))
+bool soft_margin(const AtenCall& call, std::string_view) {
+  const auto [self, target] = operands(call);
+  const Step exponent = call.step("mul", {call.step("neg", {target}), self});
+  return reduced(call, "log1p", {call.step("exp", {exponent})});
+}
+
+// The distance x, unless t is -1, and max(0, margin - x), unless it is 1.
+bool hinge_embedding(const AtenCall& call, std::string_view) {
+  const auto [self, target] = operands(call);
+  const double margin = call.number("margin").value_or(1);
+  const Step lacking = call.step("relu", {call.step("sub", {margin, self})});
+  const Step unlike = call.step("where", {call.step("ne", {target, 1.0}), lacking, 0.0});
+  const Step like = call.step("where", {call.step("ne", {target, -1.0}), self, 0.0});
+  return reduced(call, "add", {unlike, like});
+}
+
+// max(0, margin - t (a - b))
+bool margin_ranking(const AtenCall& call, std::string_view) {
+  const Step apart = call.step("sub", {named(call, "input1"), named(call, "input2")});
+  const Step against = call.step("neg", {named(call, "target")});
+  const double margin = call.number("margin").value_or(0);
+  return reduced(call, "relu", {call.step("fma", {against, apart, margin})});
+}
+
+// What the distance of two rows exceeds that of two others by, and a margin.
+bool triplet_margin(const AtenCall& call, std::string_view) {
+  if (call.number("p").value_or(2) != 2 || call.truth("swap", false)) return false;
+  const auto distance = [&call](std::string_view other) {
+    const Step apart = call.step("sub", {named(call, "anchor"), named(call, other)});
+    const Step moved = call.step("add", {apart, call.number("eps").value_or(1e-6)});
+    return call.step("sqrt",
+                     {call.step("sum", {call.step("square", {moved})}, {listed("axes", {-1})})});
+  };
+  const Step more = call.step("sub", {distance("positive"), distance("negative")});
+  return reduced(call, "relu", {call.step("add", {more, call.number("margin").value_or(1)})});
+}
+
 constexpr std::array kLossRules = {
     AtenRule{"mse_loss", error_of, "square"},
     AtenRule{"l1_loss", error_of, "abs"},
@@ -80,6 +136,11 @@ constexpr std::array kLossRules = {
     AtenRule{"huber_loss", bounded_error, "delta"},
     AtenRule{"kl_div", kl_div},
     AtenRule{"binary_cross_entropy_with_logits", cross_entropy_of_logits},
+    AtenRule{"binary_cross_entropy", cross_entropy_of_probabilities},
+    AtenRule{"soft_margin_loss", soft_margin},
+    AtenRule{"hinge_embedding_loss", hinge_embedding},
+    AtenRule{"margin_ranking_loss", margin_ranking},
+    AtenRule{"triplet_margin_loss", triplet_margin},
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Recurrent networks: their steps, one after the other, as the ops that they consist of.
+// Recurrent networks: their steps, one after the other, as the ops that they consist of. A cell is
+// one step.
 
 #include <algorithm>
 #include <array>
@@ -19,8 +20,9 @@ struct Unknown {};
 
 class Recurrence {
  public:
-  Recurrence(const AtenCall& call, std::size_t gates)
-      : call_(call), graph_(call.graph()), gates_(gates) {}
+  // `activation`: of a network with one gate.
+  Recurrence(const AtenCall& call, std::size_t gates, std::string_view activation = {})
+      : call_(call), graph_(call.graph()), gates_(gates), activation_(activation) {}
 
   bool run() {
     if (!read()) return false;
@@ -38,7 +40,38 @@ class Recurrence {
     return true;
   }
 
+  bool run_cell() {
+    if (!read_cell()) return false;
+    try {
+      const TensorId input = linear(call_.tensor(input_), *parameter(0, 0), parameter(0, 2));
+      std::optional<TensorId> c = cell_state(0);
+      call_.set(0, next_state(0, input, state(0, 0), c));
+      if (c) call_.set(1, *c);
+    } catch (const Unknown&) {
+      return false;
+    }
+    return true;
+  }
+
  private:
+  bool read_cell() {
+    const auto input = call_.value("input");
+    states_ = call_.values("hx");
+    for (const std::string_view name : {"w_ih", "w_hh", "b_ih", "b_hh"}) {
+      if (const auto param = call_.value(name)) params_.push_back(*param);
+    }
+    per_pass_ = params_.size();
+    if (!input || states_.size() != (gates_ == 4 ? 2 : 1)) return false;
+    if (per_pass_ != 2 && per_pass_ != 4) return false;
+    input_ = *input;
+    const Shape& shape = call_.type().shape();
+    if (shape.size() != 2 || call_.at(input_).type.shape().size() != 2) return false;
+    batch_ = shape[0];
+    hidden_ = shape[1];
+    dtype_ = call_.type().dtype();
+    return true;
+  }
+
   bool read() {
     const auto input = call_.value("input");
     states_ = call_.values("hx");
@@ -105,7 +138,12 @@ class Recurrence {
   // None: zeros.
   std::optional<TensorId> state(std::size_t which, std::size_t pass) {
     if (call_.at(states_[which]).number == 0.0) return std::nullopt;
+    if (call_.at(states_[which]).type.shape().size() == 2) return call_.tensor(states_[which]);
     return shaped(part(call_.tensor(states_[which]), 0, pass, pass + 1), {batch_, hidden_});
+  }
+
+  std::optional<TensorId> cell_state(std::size_t pass) {
+    return gates_ == 4 ? state(1, pass) : std::nullopt;
   }
 
   std::optional<TensorId> parameter(std::size_t pass, std::size_t which) {
@@ -137,12 +175,12 @@ class Recurrence {
   TensorId run_pass(std::size_t pass, bool backwards, TensorId rows) {
     const TensorId all = linear(rows, *parameter(pass, 0), parameter(pass, 2));
     std::optional<TensorId> h = state(0, pass);
-    std::optional<TensorId> c = gates_ == 4 ? state(1, pass) : std::nullopt;
+    std::optional<TensorId> c = cell_state(pass);
     std::vector<TensorId> made_rows(steps_);
     for (std::uint64_t i = 0; i < steps_; ++i) {
       const std::uint64_t step = backwards ? steps_ - 1 - i : i;
       const TensorId input = shaped(part(all, time_, step, step + 1), {batch_, gates_ * hidden_});
-      h = gates_ == 4 ? lstm_step(pass, input, h, c) : gru_step(pass, input, h);
+      h = next_state(pass, input, h, c);
       made_rows[step] = *h;
     }
     last_hidden_.push_back(*h);
@@ -160,11 +198,16 @@ class Recurrence {
     return parameter(pass, 3);
   }
 
-  TensorId lstm_step(std::size_t pass, TensorId input, std::optional<TensorId> h,
-                     std::optional<TensorId>& c) {
-    const Shape row = {batch_, hidden_};
+  TensorId next_state(std::size_t pass, TensorId input, std::optional<TensorId> h,
+                      std::optional<TensorId>& c) {
+    if (gates_ == 3) return gru_step(pass, input, h);
     const auto more = from_state(pass, h);
-    const TensorId gates = more ? made("add", {input, *more}, {batch_, 4 * hidden_}) : input;
+    const TensorId gates = more ? made("add", {input, *more}, {batch_, gates_ * hidden_}) : input;
+    return gates_ == 4 ? lstm_step(gates, c) : made(activation_, {gates}, {batch_, hidden_});
+  }
+
+  TensorId lstm_step(TensorId gates, std::optional<TensorId>& c) {
+    const Shape row = {batch_, hidden_};
     const TensorId in = made("sigmoid", {gate(gates, 0)}, row);
     const TensorId forget = made("sigmoid", {gate(gates, 1)}, row);
     const TensorId cell = made("tanh", {gate(gates, 2)}, row);
@@ -191,6 +234,7 @@ class Recurrence {
   const AtenCall& call_;
   ModelGraph& graph_;
   std::size_t gates_;
+  std::string_view activation_;
   ValueId input_ = 0;
   std::vector<ValueId> states_;
   std::vector<ValueId> params_;
@@ -210,7 +254,28 @@ bool lstm(const AtenCall& call, std::string_view) { return Recurrence(call, 4).r
 
 bool gru(const AtenCall& call, std::string_view) { return Recurrence(call, 3).run(); }
 
-constexpr std::array kRecurrentRules = {AtenRule{"lstm", lstm}, AtenRule{"gru", gru}};
+bool rnn(const AtenCall& call, std::string_view activation) {
+  return Recurrence(call, 1, activation).run();
+}
+
+bool lstm_cell(const AtenCall& call, std::string_view) { return Recurrence(call, 4).run_cell(); }
+
+bool gru_cell(const AtenCall& call, std::string_view) { return Recurrence(call, 3).run_cell(); }
+
+bool rnn_cell(const AtenCall& call, std::string_view activation) {
+  return Recurrence(call, 1, activation).run_cell();
+}
+
+constexpr std::array kRecurrentRules = {
+    AtenRule{"lstm", lstm},
+    AtenRule{"gru", gru},
+    AtenRule{"rnn_tanh", rnn, "tanh"},
+    AtenRule{"rnn_relu", rnn, "relu"},
+    AtenRule{"lstm_cell", lstm_cell},
+    AtenRule{"gru_cell", gru_cell},
+    AtenRule{"rnn_tanh_cell", rnn_cell, "tanh"},
+    AtenRule{"rnn_relu_cell", rnn_cell, "relu"},
+};
 
 }  // namespace
 

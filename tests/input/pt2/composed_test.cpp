@@ -17,12 +17,18 @@ namespace {
 using Json = nlohmann::json;
 using Arguments = std::vector<std::pair<std::string, Json>>;
 
-// The rows of one call, which reads x and t [4, 8], w [8] and v [6, 3, 2], and yields y.
+// The rows of one call, which reads x and t [4, 8], w [8], v [6, 3, 2] and indices i [4], and
+// yields y.
 Model model_of(const std::string& op, const Arguments& arguments,
                const std::vector<ProgramText::Size>& result) {
   ProgramText text;
   text.input("x", {4, 8}).input("t", {4, 8}).input("w", {8}).input("v", {6, 3, 2});
-  text.input("g", {6, 1, 1}).tensor("y", result).node(op, arguments, {"y"}).output("y");
+  text.input("g", {6, 1, 1})
+      .input("i", {4})
+      .tensor("i", {4}, {}, 5)
+      .tensor("y", result)
+      .node(op, arguments, {"y"})
+      .output("y");
   return read_pt2(text.file(), "m.pt2", {});
 }
 
@@ -55,10 +61,42 @@ TEST_CASE("pt2: losses are what they are computed by, and a mean, a sum or neith
   CHECK(rows("binary_cross_entropy_with_logits",
              with({{"weight", "t"}, {"pos_weight", "w"}, {"reduction", 0}})) ==
         Words{"softplus", "sub", "fma", "mul", "sub", "mul", "sub", "mul"});
+  CHECK(rows("binary_cross_entropy", both, {}) ==
+        Words{"sub", "neg", "log1p", "clamp", "mul", "log", "clamp", "mul", "sub", "mean"});
+  CHECK(rows("binary_cross_entropy", with({{"weight", "w"}, {"reduction", 0}})).back() == "mul");
+  CHECK(rows("soft_margin_loss", both, {}) == Words{"neg", "mul", "exp", "log1p", "mean"});
+  CHECK(rows("hinge_embedding_loss", both, {}) ==
+        Words{"sub", "relu", "ne", "where", "ne", "where", "add", "mean"});
+  CHECK(rows("margin_ranking_loss", {{"input1", "x"}, {"input2", "t"}, {"target", "w"}}, {}) ==
+        Words{"sub", "neg", "fma", "relu", "mean"});
+  const Arguments three = {{"anchor", "x"}, {"positive", "t"}, {"negative", "w"}};
+  CHECK(rows("triplet_margin_loss", three, {}) == Words{"sub", "add", "square", "sum", "sqrt",
+                                                        "sub", "add", "square", "sum", "sqrt",
+                                                        "sub", "add", "relu", "mean"});
+  Arguments swapped = three;
+  swapped.emplace_back("swap", true);
+  CHECK(rows("triplet_margin_loss", swapped, {}) == Words{"custom"});
   // Operands of several shapes are expanded before a loss.
   CHECK(rows("mse_loss", {{"self", "x"}, {"target", "w"}}, {}) == Words{"custom"});
   // x and t read and d written; d read and written; m read twice, and its sum.
   CHECK(unfused(model_of("mse_loss", with({{"reduction", 2}}), {})) == 4 * (96 + 64 + 33));
+}
+
+TEST_CASE("pt2: cross entropy of smoothed labels has a share of all classes") {
+  const auto smoothed = [](int reduction) {
+    return model_of(
+        "cross_entropy_loss",
+        {{"self", "x"}, {"target", "i"}, {"reduction", reduction}, {"label_smoothing", 0.1}},
+        reduction == 0 ? std::vector<ProgramText::Size>{4} : std::vector<ProgramText::Size>{});
+  };
+  CHECK(rows_of(smoothed(0)) == Words{"log_softmax", "nll_loss", "sum", "mul", "fma"});
+  const Model mean = smoothed(1);
+  CHECK(rows_of(mean) == Words{"log_softmax", "nll_loss", "sum", "mean", "mul", "fma"});
+  // The logarithms; one of each row, the indices and a number; all, and four; these and a number;
+  // two numbers; three.
+  CHECK(unfused(mean) == 4 * (64 + (4 + 1) + (32 + 4) + (4 + 1) + 2 + 3) + 8 * 4);
+  CHECK(std::get<double>(mean.graph.ops[4].inputs[1]) == doctest::Approx(-0.1 / 8));
+  CHECK(std::get<double>(mean.graph.ops[5].inputs[1]) == doctest::Approx(0.9));
 }
 
 TEST_CASE("pt2: the logarithm of a sigmoid is a softplus of the other sign") {

@@ -457,9 +457,9 @@ TEST_CASE("pt2: recurrent networks are their steps") {
     return std::ranges::count_if(ops,
                                  [&](const std::string& line) { return line.starts_with(op); });
   };
-  for (const int gates : {4, 3}) {
+  for (const int gates : {4, 3, 1}) {
     CAPTURE(gates);
-    const Model model = read(program(gates == 4 ? "lstm" : "gru", gates));
+    const Model model = read(program(gates == 4 ? "lstm" : gates == 3 ? "gru" : "rnn_tanh", gates));
     const Words ops = ops_of(model);
     CHECK(model.origin.opaque == 0);
     // All rows of x at once; the state of the second and the third step.
@@ -467,4 +467,41 @@ TEST_CASE("pt2: recurrent networks are their steps") {
     CHECK(count(ops, "tanh(") == (gates == 4 ? 6 : 3));
     CHECK(count(ops, "concat(") == 1);
   }
+}
+
+TEST_CASE("pt2: a cell of a recurrent network is one step") {
+  const auto ops = [](const std::string& kind, int gates, bool biases) {
+    ProgramText text;
+    text.input("x", {2, 5}).input("h", {2, 4}).input("c", {2, 4});
+    text.parameter("wi", "wi", {gates * 4, 5}).parameter("wh", "wh", {gates * 4, 4});
+    text.parameter("bi", "bi", {gates * 4}).parameter("bh", "bh", {gates * 4});
+    text.tensor("hn", {2, 4}).tensor("cn", {2, 4});
+    std::vector<std::pair<std::string, Json>> arguments = {{"input", "x"}};
+    if (gates != 4) arguments.emplace_back("hx", "h");
+    for (const std::string name : {"w_ih", "w_hh"}) {
+      arguments.emplace_back(name, name == "w_ih" ? "wi" : "wh");
+    }
+    if (biases) arguments.insert(arguments.end(), {{"b_ih", "bi"}, {"b_hh", "bh"}});
+    text.node(kind, arguments,
+              gates == 4 ? std::vector<std::string>{"hn", "cn"} : std::vector<std::string>{"hn"});
+    if (gates == 4) {
+      text.graph["nodes"].back()["inputs"].push_back(
+          {{"name", "hx"}, {"arg", {{"as_tensors", {{{"name", "h"}}, {{"name", "c"}}}}}}});
+    }
+    return rows_of(read(text.output("hn")));
+  };
+  const auto count = [](const Words& rows, const std::string& row) {
+    return std::ranges::count(rows, row);
+  };
+  CHECK(ops("rnn_relu_cell", 1, false) == Words{"linear", "linear", "add", "relu"});
+  CHECK(ops("rnn_tanh_cell", 1, true) == Words{"linear", "linear", "add", "tanh"});
+  const Words lstm = ops("lstm_cell", 4, true);
+  CHECK(count(lstm, "linear") == 2);
+  CHECK(count(lstm, "sigmoid") == 3);
+  CHECK(count(lstm, "tanh") == 2);
+  CHECK(count(lstm, "fma") == 1);
+  const Words gru = ops("gru_cell", 3, true);
+  CHECK(count(gru, "linear") == 2);
+  CHECK(count(gru, "sigmoid") == 2);
+  CHECK(gru.back() == "lerp");
 }
