@@ -42,6 +42,24 @@ constexpr std::array<std::string_view, 6> kInlined = {
     "tag_activation_checkpoint",  "invoke_subgraph",    "hints_wrapper",
 };
 
+// Ops whose operands autocast narrows.
+constexpr std::array<std::string_view, 14> kProducts = {
+    "linear",
+    "matmul",
+    "mm",
+    "bmm",
+    "addmm",
+    "baddbmm",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "convolution",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+    "scaled_dot_product_attention",
+};
+
 // The real and imaginary parts of complex types.
 constexpr std::array kComplexTypes = {ScalarType{9, DType::kF16}, ScalarType{10, DType::kF32},
                                       ScalarType{11, DType::kF64}};
@@ -311,12 +329,37 @@ void Pt2Importer::read_node(std::size_t frame, const ProgramNode& node) {
   call(frame, node);
 }
 
+// Before it is decomposed, a program does not show the casts of autocast: products have operands
+// that are wider than their results. Names that stand for casts, with what they stood for.
+std::vector<std::pair<std::string_view, ValueId>> Pt2Importer::cast_operands(
+    std::size_t frame, const ProgramNode& node) {
+  std::vector<std::pair<std::string_view, ValueId>> wide;
+  if (std::ranges::find(kProducts, op_of(node.target)) == kProducts.end()) return wide;
+  const DType narrow = type_of(frame, std::string(tensors_of(node.outputs)[0])).dtype();
+  for (const std::string_view name : tensors_of(node.inputs)) {
+    const ValueId id = lookup(frame, &node, std::string(name));
+    ModelType type = bindings_[id].value.type;
+    const bool floats = is_float(type.dtype()) && is_float(narrow);
+    const bool wider = floats && bytes_of(type.dtype(), 1) > bytes_of(narrow, 1);
+    if (!wider || bindings_[id].value.number) continue;
+    type.type.dtype = narrow;
+    const auto cast = graph_.op("cast", {tensor(id)},
+                                {{.name = "to", .value = std::string(name_of(narrow))}}, type);
+    if (!cast) continue;
+    wide.emplace_back(name, id);
+    bind(frame, name, {.type = type, .strides = bindings_[id].value.strides, .tensor = *cast});
+  }
+  return wide;
+}
+
 void Pt2Importer::call(std::size_t frame, const ProgramNode& node) {
   std::string_view op = op_of(node.target);
   const bool in_place = is_in_place(op);
   if (in_place) op.remove_suffix(1);
   const AtenCall call(*this, frame, node);
+  const auto wide = cast_operands(frame, node);
   if (!apply_aten_rule(call, op)) make_custom(call, op);
+  for (const auto& [name, id] : wide) frames_[frame].names.insert_or_assign(name, id);
   if (!in_place) return;
   const std::optional<ValueId> target = call.value("self");
   if (!target) return;

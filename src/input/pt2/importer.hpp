@@ -187,6 +187,8 @@ class Pt2Importer {
   void read_node(std::size_t frame, const ProgramNode& node);
   bool inline_graph(std::size_t frame, const ProgramNode& node);
   void call(std::size_t frame, const ProgramNode& node);
+  std::vector<std::pair<std::string_view, ValueId>> cast_operands(std::size_t frame,
+                                                                  const ProgramNode& node);
   void make_custom(const AtenCall& call, std::string_view op);
   void write_back(ValueId target, ModelGraph::TensorId result);
   std::optional<ModelGraph::TensorId> joined_base(ValueId target, ModelGraph::TensorId result);

@@ -385,6 +385,21 @@ TEST_CASE("pt2: a known condition selects what it selects") {
   CHECK(ops_of(read(text)) == Words{"relu(x)"});
 }
 
+TEST_CASE("pt2: products of a program with autocast have the casts that it leaves out") {
+  constexpr int kBf16 = 13;
+  ProgramText text;
+  text.input("x", {4, 8}).parameter("w", "w", {6, 8}).tensor("y", {4, 6}, {}, kBf16);
+  text.tensor("z", {4, 4}, {}, kBf16).tensor("t", {6, 4}, {1, 6}, kBf16).tensor("s", {4, 8});
+  text.node("linear", {{"input", "x"}, {"weight", "w"}}, {"y"});
+  text.node("t", {{"self", "y"}}, {"t"});
+  text.node("mm", {{"self", "y"}, {"mat2", "t"}}, {"z"});
+  text.node("relu", {{"self", "x"}}, {"s"}).output("z").output("s");
+  const Model model = read(text);
+  CHECK(ops_of(model) == Words{"cast(x)", "cast(w)", "linear(linear.cast, linear.cast_2)",
+                               "matmul(linear, linear)", "relu(x)"});
+  CHECK(unfused(model) == (4 + 2) * (32 + 48) + 2 * (32 + 48 + 24) + 2 * (24 + 16) + 4 * 64);
+}
+
 TEST_CASE("pt2: ops of numbers alone are numbers") {
   ProgramText text;
   text.input("x", {2, 4}).tensor("one", {}).tensor("all", {2, 4}).tensor("part", {2, 4});
