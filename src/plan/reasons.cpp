@@ -68,7 +68,7 @@ constexpr std::array<std::string_view, 62> kReasons = {
     "the second contraction needs whole rows of the first, of which a tile holds a part; only an "
     "attention's softmax can run on parts",
     "two contractions side by side, and a kernel runs one main loop, except for up to four linear "
-    "layers of one input (more than 64 rows){4}",
+    "layers of one input (more than 64 rows, weights that lie row by row){4}",
     "a kernel of several products cannot reduce their results, as {1} does",
     "the scores between the two contractions are used elsewhere, so they must be written to memory",
     "{1} does not use the result of {0}; the other ops of a contraction's kernel work on its "

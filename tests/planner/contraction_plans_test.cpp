@@ -239,8 +239,14 @@ TEST_CASE("up to four linear layers of one input share a kernel, of any numbers 
   const OpGraph five = graph(q + k + v + more);
   CHECK(obstacle(five, {"q", "k", "v", "r", "s"}) ==
         "two contractions side by side, and a kernel runs one main loop, except for up to four "
-        "linear layers of one input (more than 64 rows); one contraction with their weights "
-        "concatenated would read their common input once");
+        "linear layers of one input (more than 64 rows, weights that lie row by row); one "
+        "contraction "
+        "with their weights concatenated would read their common input once");
+  const std::string turned = R"({"op": "slice_view", "inputs": ["wq"], "output": "hq", "axes": [0],
+      "starts": [0], "ends": [256]}, {"op": "permute_view", "inputs": ["hq"], "output": "tq",
+      "perm": [1, 0]}, {"name": "a", "op": "linear", "inputs": ["x", "tq"], "output": "a"})";
+  CHECK(obstacle(graph(turned + k), {"a", "k"}).find("weights that lie row by row") !=
+        std::string::npos);
   CHECK(obstacle(five, {"q", "k", "v", "r"}).empty());
   // What works on none of them has no tile.
   const std::string side = R"(, {"name": "relu", "op": "relu", "inputs": ["x"], "output": "u"})";
@@ -315,7 +321,7 @@ TEST_CASE("weights are said to be concatenable where one contraction could compu
   };
   const std::string bare =
       "two contractions side by side, and a kernel runs one main loop, except for up to four "
-      "linear layers of one input (more than 64 rows)";
+      "linear layers of one input (more than 64 rows, weights that lie row by row)";
   const std::string advice =
       bare + "; one contraction with their weights concatenated would read their common input once";
   const std::string weights = R"("u": {"shape": [128, 32]}, "v": {"shape": [96, 32]})";
