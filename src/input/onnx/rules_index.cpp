@@ -13,12 +13,6 @@ namespace {
 
 using Wholes = std::vector<std::int64_t>;
 
-// An attribute that is a word.
-std::string_view word_of(const OnnxNode& node, std::string_view name, std::string_view otherwise) {
-  const OnnxAttribute* attribute = node.find(name);
-  return attribute != nullptr ? attribute->text.value_or(otherwise) : otherwise;
-}
-
 // The number of a constant that has a single one.
 std::optional<double> number_of(const Constant* constant) {
   if (constant == nullptr || constant->elements.size() != 1) return std::nullopt;
@@ -47,7 +41,7 @@ bool keeps_type(OnnxImporter& in, const OnnxNode& node) {
 // ONNX's reductions have the names of ours.
 OnnxImporter::Written scatter_attributes(const OnnxNode& node, std::int64_t axis) {
   OnnxImporter::Written attributes = {listed("axes", {axis})};
-  const std::string_view reduction = word_of(node, "reduction", "none");
+  const std::string_view reduction = text_attribute(node, "reduction", "none");
   if (reduction != "none") attributes.push_back({"combine", std::string(reduction)});
   return attributes;
 }
@@ -118,7 +112,7 @@ bool pad(OnnxImporter& in, const OnnxNode& node) {
   const std::optional<double> value = in.input(node, 2) == nullptr
                                           ? real_attribute(node, "value", 0)
                                           : number_of(in.constant(node, 2));
-  if (word_of(node, "mode", "constant") == "constant" && value &&
+  if (text_attribute(node, "mode", "constant") == "constant" && value &&
       in.write(node, "pad", {x},
                {listed("before", before), listed("after", after), {"value", *value}})) {
     return true;

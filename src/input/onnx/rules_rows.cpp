@@ -166,6 +166,23 @@ bool skip_norm(OnnxImporter& in, const OnnxNode& node) {
                   {{"eps", real_attribute(node, "epsilon", 1e-12)}});
 }
 
+// Of scores, or of their logarithms; no label is left out. Scores may give their logarithms, too.
+bool loss(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* scores = in.input(node, 0);
+  const OnnxKnown* labels = in.input(node, 1);
+  if (labels == nullptr || in.input(node, 2) != nullptr) return false;
+  const OnnxImporter::Written reduction = {
+      {"reduction", std::string(text_attribute(node, "reduction", "mean"))}};
+  const bool logarithms = OnnxImporter::output_count(node) == 2;
+  if (node.type != "SoftmaxCrossEntropyLoss")
+    return in.write(node, "nll_loss", {scores, labels}, reduction);
+  if (!logarithms) return in.write(node, "cross_entropy", {scores, labels}, reduction);
+  const auto all = in.write_step("log_softmax", {scores}, {listed("axes", {1})});
+  if (!all || !in.write(node, "nll_loss", {&*all, labels}, reduction)) return false;
+  in.alias(node, *all, 1);
+  return true;
+}
+
 constexpr std::array kOwnRowRules = {
     OnnxRuleRow{"ArgMax", best_index},
     OnnxRuleRow{"ArgMin", best_index},
@@ -177,6 +194,8 @@ constexpr std::array kOwnRowRules = {
     OnnxRuleRow{"BatchNormalization", batch_norm},
     OnnxRuleRow{"GroupNormalization", group_norm},
     OnnxRuleRow{"InstanceNormalization", group_norm},
+    OnnxRuleRow{"SoftmaxCrossEntropyLoss", loss},
+    OnnxRuleRow{"NegativeLogLikelihoodLoss", loss},
     OnnxRuleRow{"SkipLayerNormalization", skip_norm, "com.microsoft"},
     OnnxRuleRow{"SkipSimplifiedLayerNormalization", skip_norm, "com.microsoft"},
 };

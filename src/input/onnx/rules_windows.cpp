@@ -208,11 +208,6 @@ bool transposed_conv(OnnxImporter& in, const OnnxNode& node) {
   return in.write(node, op, inputs, attributes);
 }
 
-std::string_view text_of(const OnnxNode& node, std::string_view name, std::string_view otherwise) {
-  const OnnxAttribute* attribute = node.find(name);
-  return attribute != nullptr && attribute->text ? *attribute->text : otherwise;
-}
-
 // Resize and Upsample of the axes after the first two, in the ways that a row has.
 bool resize(OnnxImporter& in, const OnnxNode& node) {
   const OnnxKnown* x = in.input(node, 0);
@@ -238,11 +233,11 @@ bool resize(OnnxImporter& in, const OnnxNode& node) {
   }
   if (!to || to->size() != from.size() || from.size() < 3) return false;
   if ((*to)[0] != from[0] || (*to)[1] != from[1]) return false;
-  const std::string_view mode = text_of(node, "mode", "nearest");
-  const std::string_view places =
-      text_of(node, "coordinate_transformation_mode", upsample ? "asymmetric" : "half_pixel");
+  const std::string_view mode = text_attribute(node, "mode", "nearest");
+  const std::string_view places = text_attribute(node, "coordinate_transformation_mode",
+                                                 upsample ? "asymmetric" : "half_pixel");
   const bool down =
-      text_of(node, "nearest_mode", upsample ? "floor" : "round_prefer_floor") == "floor";
+      text_attribute(node, "nearest_mode", upsample ? "floor" : "round_prefer_floor") == "floor";
   std::vector<std::int64_t> size;
   bool whole_factors = true;
   for (std::size_t i = 2; i < from.size(); ++i) {

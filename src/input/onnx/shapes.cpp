@@ -81,6 +81,12 @@ double real_attribute(const OnnxNode& node, std::string_view name, double fallba
   return attribute != nullptr ? attribute->real.value_or(fallback) : fallback;
 }
 
+std::string_view text_attribute(const OnnxNode& node, std::string_view name,
+                                std::string_view fallback) {
+  const OnnxAttribute* attribute = node.find(name);
+  return attribute != nullptr ? attribute->text.value_or(fallback) : fallback;
+}
+
 std::optional<std::vector<std::int64_t>> integers_of(const OnnxNode& node, std::string_view name,
                                                      const Constant* constant) {
   if (const OnnxAttribute* attribute = node.find(name)) return attribute->wholes;

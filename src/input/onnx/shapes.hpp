@@ -18,6 +18,8 @@ namespace fusecalc {
 
 std::int64_t whole_attribute(const OnnxNode& node, std::string_view name, std::int64_t fallback);
 double real_attribute(const OnnxNode& node, std::string_view name, double fallback);
+std::string_view text_attribute(const OnnxNode& node, std::string_view name,
+                                std::string_view fallback);
 // The integers of an attribute, else of a constant; empty if neither is given.
 std::optional<std::vector<std::int64_t>> integers_of(const OnnxNode& node, std::string_view name,
                                                      const Constant* constant);

@@ -104,6 +104,26 @@ TEST_CASE("onnx: slices that longer tuples name are read, not the whole tensor")
   CHECK(unfused(model) == 4 * (256 + 3 * 640) + 8 * 20);
 }
 
+TEST_CASE("onnx: losses of scores, which may give their logarithms, too") {
+  const auto loss = [](std::string_view type, const std::vector<std::string>& outputs,
+                       const std::vector<std::string>& more = {}) {
+    std::vector<std::string> inputs = {"x", "labels"};
+    inputs.insert(inputs.end(), more.begin(), more.end());
+    Graph graph{.nodes = {node(type, inputs, outputs, {text_attribute("reduction", "sum")})},
+                .inputs = {value("x", {4, 10}), value("labels", {4}, kInt64), value("w", {10})},
+                .outputs = {value("y", {})}};
+    if (outputs.size() > 1) graph.outputs.push_back(value(outputs[1], {4, 10}));
+    return read(graph);
+  };
+  const Model one = loss("SoftmaxCrossEntropyLoss", {"y"});
+  CHECK(rows_of(one) == Lines{"cross_entropy"});
+  CHECK(unfused(one) == 4 * (40 + 1) + 8 * 4);
+  CHECK(rows_of(loss("SoftmaxCrossEntropyLoss", {"y", "logs"})) ==
+        Lines{"log_softmax", "nll_loss"});
+  CHECK(rows_of(loss("NegativeLogLikelihoodLoss", {"y"})) == Lines{"nll_loss"});
+  CHECK(rows_of(loss("NegativeLogLikelihoodLoss", {"y"}, {"w"})) == Lines{"custom"});
+}
+
 TEST_CASE("onnx: sums so far and the largest of each row") {
   const Graph graph{
       .nodes = {node("CumSum", {"x", "axis"}, {"c"}),
