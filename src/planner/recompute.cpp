@@ -119,10 +119,9 @@ class Search {
   std::optional<FusionPlan> run() {
     propose_all();
     choose();
-    // A graph that has the copies takes long to make.
-    while (!chosen_.empty() && drop(refused_without_copies())) {
-    }
     while (!chosen_.empty()) {
+      // A graph that has the copies takes long to make.
+      if (drop(refused_without_copies())) continue;
       FusionPlan plan = shared_plan(graph_, groups_of_chosen());
       TrafficCounter counter(plan.graph_or(graph_), counter_.device());
       const auto ops_of = [&](KernelId kernel) { return plan.kernels[kernel]; };
@@ -156,6 +155,10 @@ class Search {
     for (KernelId maker = 0; maker < kernels_.size(); ++maker) {
       for (const TensorId value : stored[maker]) propose(maker, value, stored[maker]);
     }
+    // The most saved first, then in canonical order.
+    std::ranges::sort(proposals_, {}, [&](const Proposal& proposal) {
+      return std::pair(~proposal.saved, graph_.rank[graph_.tensors[proposal.result].producer]);
+    });
   }
 
   void propose(KernelId maker, TensorId value, const std::vector<TensorId>& stored) {
@@ -246,14 +249,12 @@ class Search {
     return bytes;
   }
 
-  // The most saved first, then in canonical order; none that reads what another one leaves out.
+  // In order; none that reads what another one leaves out.
   void choose() {
-    std::ranges::sort(proposals_, {}, [&](const Proposal& proposal) {
-      return std::pair(~proposal.saved, graph_.rank[graph_.tensors[proposal.result].producer]);
-    });
+    chosen_.clear();
     std::set<TensorId> kept;
     std::set<TensorId> left_out;
-    for (Proposal& proposal : proposals_) {
+    for (const Proposal& proposal : proposals_) {
       const bool conflicts = kept.contains(proposal.result) ||
                              std::ranges::any_of(proposal.leaves, [&](const Leaf& leaf) {
                                return left_out.contains(leaf.value);
@@ -261,7 +262,7 @@ class Search {
       if (conflicts) continue;
       for (const Leaf& leaf : proposal.leaves) kept.insert(leaf.value);
       left_out.insert(proposal.result);
-      chosen_.push_back(std::move(proposal));
+      chosen_.push_back(proposal);
     }
   }
 
@@ -314,14 +315,21 @@ class Search {
     return refused;
   }
 
-  // Leaves out what changes a refused kernel. Returns whether there is one.
+  // Leaves out what changes a refused kernel, and chooses again: what conflicted with it may do.
+  // Returns whether there is one.
   bool drop(const std::set<KernelId>& refused) {
-    std::erase_if(chosen_, [&](const Proposal& proposal) {
-      return refused.contains(proposal.maker) ||
-             std::ranges::any_of(proposal.readers,
-                                 [&](KernelId kernel) { return refused.contains(kernel); });
-    });
-    return !refused.empty();
+    if (refused.empty()) return false;
+    std::set<TensorId> dropped;
+    for (const Proposal& proposal : chosen_) {
+      const auto is_refused = [&](KernelId kernel) { return refused.contains(kernel); };
+      if (is_refused(proposal.maker) || std::ranges::any_of(proposal.readers, is_refused)) {
+        dropped.insert(proposal.result);
+      }
+    }
+    std::erase_if(proposals_,
+                  [&](const Proposal& proposal) { return dropped.contains(proposal.result); });
+    choose();
+    return true;
   }
 
   // Without kernels that have lost all of their ops, and only if it moves fewer bytes.

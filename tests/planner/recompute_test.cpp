@@ -121,6 +121,26 @@ TEST_CASE("one element of each row is computed again instead of storing all of t
     CHECK(plan.predicted.time_us < 60);
   }
 }
+TEST_CASE("what cannot be computed again keeps nothing else from it") {
+  // To compute the quotient again would save most, but topk runs alone.
+  const Analysis analysis = analysis_of(R"({"tensors": {"x": {"shape": [16, 32000]},
+                                       "t": {"shape": [16, 64], "dtype": "i64"}}, "ops": [
+      {"name": "div", "op": "div", "inputs": ["x", 0.8], "output": "l"},
+      {"name": "topk", "op": "topk", "inputs": ["l"], "k": 1, "outputs": ["v", "i"]},
+      {"name": "lt", "op": "lt", "inputs": ["l", "v"], "output": "m"},
+      {"name": "mask", "op": "where", "inputs": ["m", 0, "l"], "output": "h"},
+      {"name": "softmax", "op": "softmax", "inputs": ["h"], "output": "p"},
+      {"name": "gather", "op": "gather_elements", "inputs": ["h", "t"], "axis": 1, "output": "y"}],
+     "outputs": ["p", "y"]})");
+  // All elements: x and l; l; l and p. Of each row: what topk writes and both others read, and the
+  // indices, as many elements of l, and y.
+  constexpr std::uint64_t kAll = 16ULL * 32000 * 4;
+  for (const PlanKind kind : {PlanKind::kCompiler, PlanKind::kAuto}) {
+    CHECK(kernels_of(analysis, kind) == "div, topk, lt+mask+softmax, lt+mask+gather");
+    CHECK(analysis.graph->plan(kind).bytes.total() == 5 * kAll + 16 * (3 * 4 + 64 * (8 + 4 + 4)));
+  }
+}
+
 TEST_CASE("the plan auto moves no more bytes than fastest, which recomputes other ops") {
   const Analysis analysis = analysis_of(R"({"dtype": "bf16",
     "tensors": {"x": {"shape": [1024, 1024]}, "w": {"shape": [1024, 1024]}}, "ops": [
