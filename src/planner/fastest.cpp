@@ -42,12 +42,6 @@ std::vector<std::vector<std::uint32_t>> groupings(std::size_t count) {
 }
 
 // The order does not depend on how the document orders independent ops.
-std::vector<Kernel> canonical(const OpGraph& graph, std::vector<Kernel> kernels) {
-  [[maybe_unused]] const bool possible = sort_canonically(graph, kernels);
-  assert(possible);
-  return kernels;
-}
-
 class Contest {
  public:
   explicit Contest(PlanMaker& maker)

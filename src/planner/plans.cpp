@@ -30,12 +30,6 @@ std::vector<Kernel> searched(TrafficCounter& counter, const Rules& rules,
   return replan(counter, rules, merge_greedily(counter, rules, std::move(kernels)));
 }
 
-std::vector<Kernel> sorted(const OpGraph& graph, std::vector<Kernel> kernels) {
-  [[maybe_unused]] const bool possible = sort_canonically(graph, kernels);
-  assert(possible);
-  return kernels;
-}
-
 FusionPlan plan_of(const OpGraph& graph, std::vector<Kernel> kernels) {
   [[maybe_unused]] const bool possible = sort_kernels(graph, kernels);
   assert(possible);
@@ -74,7 +68,7 @@ FusionPlan auto_plan(PlanMaker& maker) {
   // A search may end in a worse plan than the same search under stricter rules; if so, restart from
   // the better plan.
   if (cost_of(counter, start) < cost_of(counter, kernels)) {
-    kernels = searched(counter, rules, sorted(graph, std::move(start)));
+    kernels = searched(counter, rules, canonical(graph, std::move(start)));
   }
   return plan_of(graph, std::move(kernels));
 }
@@ -87,7 +81,8 @@ FusionPlan recomputing_compiler(PlanMaker& maker) {
       !exceeds_compiler(maker.graph()) && maker.auto_partition().kernels == partition.kernels;
   if (as_auto) return *maker.plan(PlanKind::kAuto);
   TrafficCounter counter(maker.graph(), maker.device());
-  return recomputed(counter, partition, compiler_rules(maker.device()));
+  const Rules rules = compiler_rules(maker.device());
+  return merged(maker.graph(), maker.device(), recomputed(counter, partition, rules), rules);
 }
 
 // Equally many bytes in more time: a later plan is taken for its bytes, or for its time.
@@ -110,6 +105,9 @@ FusionPlan recomputing_auto(PlanMaker& maker) {
   const FusionPlan& unsettled = maker.unsettled_auto();
   TrafficCounter counter(maker.graph(), maker.device());
   const Rules rules = runner_rules(maker.device());
+  const auto more_merged = [&](FusionPlan plan) {
+    return merged(maker.graph(), maker.device(), std::move(plan), rules);
+  };
   FusionPlan best = recomputed(counter, partition, rules);
   const auto consider = [&](const FusionPlan& plan) {
     if (plan.recomputation && is_better(maker, plan, best)) best = plan;
@@ -119,9 +117,10 @@ FusionPlan recomputing_auto(PlanMaker& maker) {
   if (faster.kernels != partition.kernels) consider(recomputed(counter, faster, rules));
   const bool as_compiler =
       !exceeds_compiler(maker.graph()) && partition.kernels == maker.compiler_partition().kernels;
+  best = more_merged(std::move(best));
   if (as_compiler) return best;
   const FusionPlan& compiler = *maker.plan(PlanKind::kCompiler);
-  if (can_launch(maker, compiler)) consider(compiler);
+  if (can_launch(maker, compiler)) consider(more_merged(compiler));
   return best;
 }
 
@@ -206,6 +205,12 @@ const std::vector<CountedKernel>& PlanMaker::lone_ops() {
   });
 }
 
+std::vector<Kernel> canonical(const OpGraph& graph, std::vector<Kernel> kernels) {
+  [[maybe_unused]] const bool possible = sort_canonically(graph, kernels);
+  assert(possible);
+  return kernels;
+}
+
 std::span<const PlanRow> plan_table() { return kPlans; }
 
 const PlanRow& row_of(PlanKind kind) { return kPlans[static_cast<std::size_t>(kind)]; }
@@ -252,9 +257,9 @@ std::optional<Split> better_split(TrafficCounter& counter, const Kernel& kernel)
   std::vector<Kernel> lone;
   for (const OpId op : kernel) lone.push_back({op});
   Split split;
-  split.kernels =
-      plan_of(counter.graph(), searched(counter, rules, sorted(counter.graph(), std::move(lone))))
-          .kernels;
+  split.kernels = plan_of(counter.graph(),
+                          searched(counter, rules, canonical(counter.graph(), std::move(lone))))
+                      .kernels;
   split.bytes = cost_of(counter, split.kernels).bytes;
   if (split.kernels.size() < 2 || split.bytes >= whole) return std::nullopt;
   return split;

@@ -133,12 +133,6 @@ class Search {
   }
 
  private:
-  static std::vector<Kernel> canonical(const OpGraph& graph, std::vector<Kernel> kernels) {
-    [[maybe_unused]] const bool possible = sort_canonically(graph, kernels);
-    assert(possible);
-    return kernels;
-  }
-
   void propose_all() {
     std::vector<std::vector<TensorId>> stored;
     for (const Kernel& kernel : kernels_) {
@@ -338,8 +332,10 @@ class Search {
     // A kernel that computes more by itself waits for nothing that it did not wait for before.
     [[maybe_unused]] const bool possible = sort_kernels(counter.graph(), plan.kernels);
     assert(possible);
-    const bool fewer = cost_of(counter, plan.kernels).bytes < cost_of(counter_, kernels_).bytes;
-    return fewer ? std::optional(std::move(plan)) : std::nullopt;
+    if (cost_of(counter, plan.kernels).bytes >= cost_of(counter_, kernels_).bytes) {
+      return std::nullopt;
+    }
+    return plan;
   }
 
   TrafficCounter& counter_;
@@ -351,6 +347,34 @@ class Search {
   std::vector<Proposal> proposals_;
   std::vector<Proposal> chosen_;
 };
+
+// Merges kernels; ops of which one then has copies are computed once in it. Nothing where that
+// moves no fewer bytes.
+std::optional<FusionPlan> merged_once(const OpGraph& graph, const Device& device,
+                                      const FusionPlan& plan, const Rules& rules) {
+  const OpGraph& planned = plan.graph_or(graph);
+  TrafficCounter before(planned, device);
+  const std::uint64_t bytes = cost_of(before, plan.kernels).bytes;
+  std::vector<Kernel> groups = merge_greedily(before, rules, canonical(planned, plan.kernels));
+  if (cost_of(before, groups).bytes >= bytes) return std::nullopt;
+  groups = canonical(planned, std::move(groups));
+  for (Kernel& group : groups) {
+    if (!plan.recomputation) continue;
+    for (OpId& op : group) op = plan.recomputation->original[op];
+    std::ranges::sort(group);
+    group.erase(std::unique(group.begin(), group.end()), group.end());
+  }
+  FusionPlan fewer = shared_plan(graph, groups);
+  std::erase_if(fewer.kernels, [](const Kernel& kernel) { return kernel.empty(); });
+  TrafficCounter after(fewer.graph_or(graph), device);
+  const auto is_legal = [&](const Kernel& kernel) {
+    return kernel.size() == 1 || check_kernel(after.phases(), kernel, rules).legal();
+  };
+  const bool better = sort_kernels(after.graph(), fewer.kernels) &&
+                      cost_of(after, fewer.kernels).bytes < bytes &&
+                      std::ranges::all_of(fewer.kernels, is_legal);
+  return better ? std::optional(std::move(fewer)) : std::nullopt;
+}
 
 }  // namespace
 
@@ -387,6 +411,16 @@ FusionPlan shared_plan(const OpGraph& graph, const std::vector<Kernel>& groups) 
     std::ranges::sort(kernel);
   }
   plan.recomputation = std::move(recomputation);
+  return plan;
+}
+
+FusionPlan merged(const OpGraph& graph, const Device& device, FusionPlan plan, const Rules& rules) {
+  constexpr std::size_t kMostOps = 25'000;  // it takes as long as all searches before it
+  while (plan.recomputation && graph.ops.size() <= kMostOps) {
+    std::optional<FusionPlan> fewer = merged_once(graph, device, plan, rules);
+    if (!fewer) break;
+    plan = std::move(*fewer);
+  }
   return plan;
 }
 

@@ -59,6 +59,9 @@ std::vector<Kernel> replan_by_time(TrafficCounter& counter, KernelModel& model, 
 // scores and softmax alone need not be legal. In canonical order.
 std::vector<Kernel> seed_attention(TrafficCounter& counter, const Rules& rules);
 
+// Kernels that can run one after the other, in canonical order.
+std::vector<Kernel> canonical(const OpGraph& graph, std::vector<Kernel> kernels);
+
 // Bytes and kernels of a partition.
 PlanCost cost_of(TrafficCounter& counter, const std::vector<Kernel>& kernels);
 

@@ -141,6 +141,24 @@ TEST_CASE("what cannot be computed again keeps nothing else from it") {
   }
 }
 
+TEST_CASE("what recomputing leaves of a kernel may be one with another") {
+  // The quotient belongs to the columns, until its rows compute it again: then their kernel can
+  // make the sum that divides it, too.
+  const Analysis analysis = analysis_of(R"({"dtype": "bf16",
+    "tensors": {"x": {"shape": [4096, 512]}, "z": {"shape": [4096, 512]}}, "ops": [
+      {"name": "below", "op": "sum", "inputs": ["x"], "axis": 0, "output": "c"},
+      {"name": "scale", "op": "sum", "inputs": ["z"], "axis": 1, "keepdim": true, "output": "s"},
+      {"name": "div", "op": "div", "inputs": ["x", "s"], "output": "d"},
+      {"name": "rows", "op": "sum", "inputs": ["d"], "axis": 1, "keepdim": true, "output": "r"},
+      {"name": "columns", "op": "max", "inputs": ["d"], "axis": 0, "output": "m"}]})");
+  // x twice and z; the scales written and read once, sums of rows, and two of columns.
+  constexpr std::uint64_t kMatrix = 4096ULL * 512 * 2;
+  for (const PlanKind kind : {PlanKind::kCompiler, PlanKind::kAuto}) {
+    CHECK(kernels_of(analysis, kind) == "scale+div+rows, below+div+columns");
+    CHECK(analysis.graph->plan(kind).bytes.total() == 3 * kMatrix + 2 * (3 * 4096 + 2 * 512));
+  }
+}
+
 TEST_CASE("the plan auto moves no more bytes than fastest, which recomputes other ops") {
   const Analysis analysis = analysis_of(R"({"dtype": "bf16",
     "tensors": {"x": {"shape": [1024, 1024]}, "w": {"shape": [1024, 1024]}}, "ops": [
@@ -232,7 +250,8 @@ TEST_CASE("recomputing never adds bytes, in random graphs whose plans can be lau
     ++shared;
     const Recomputation& recomputation = *plan.recomputation;
     TrafficCounter own(recomputation.graph, known_devices().front());
-    CHECK(cost_of(own, plan.kernels).bytes <
+    // Equally many may take less time.
+    CHECK(cost_of(own, plan.kernels).bytes <=
           cost_of(counter, maker.auto_partition().kernels).bytes);
     CHECK(is_partition(recomputation.graph, plan.kernels));
     CHECK(can_run(orders_of(recomputation.graph), plan.kernels));
