@@ -133,7 +133,7 @@ class Epilogue {
   Services services_;
   CodeBlock block_;
   std::vector<std::string> terms_;  // of block_'s, those that its own code reads
-  std::string second_;  // the body of the second function (write_rows)
+  std::string second_;              // the body of the second function (write_rows)
   std::string merge_body_;
   std::string state_;
   std::string total_body_;

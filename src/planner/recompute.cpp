@@ -415,8 +415,8 @@ FusionPlan shared_plan(const OpGraph& graph, const std::vector<Kernel>& groups) 
 }
 
 FusionPlan merged(const OpGraph& graph, const Device& device, FusionPlan plan, const Rules& rules) {
-  constexpr std::size_t kMostOps = 25'000;  // it takes as long as all searches before it
-  while (plan.recomputation && graph.ops.size() <= kMostOps) {
+  constexpr std::size_t kMostOfGraph = 25'000;  // it takes as long as all searches before it
+  while (plan.recomputation && graph.ops.size() <= kMostOfGraph) {
     std::optional<FusionPlan> fewer = merged_once(graph, device, plan, rules);
     if (!fewer) break;
     plan = std::move(*fewer);
