@@ -162,8 +162,8 @@ struct OpRow {
   // codegen/expressions.cpp.
   std::string_view device{};
   std::array<std::string_view, 2> device_more{};
-  // The first result with the functions of kernels/quick.cuh, for epilogues in f32; empty where
-  // they do not cover it.
+  // The first result in fewer instructions, with the functions of kernels/quick.cuh, for epilogues
+  // in f32; empty where there are none.
   std::string_view quick{};
   // What is kept of a row while its elements are read; kNone for losses that only add up.
   Accumulator accumulator = Accumulator::kNone;

@@ -41,7 +41,6 @@ std::vector<std::vector<std::uint32_t>> groupings(std::size_t count) {
   return found;
 }
 
-// The order does not depend on how the document orders independent ops.
 class Contest {
  public:
   explicit Contest(PlanMaker& maker)

@@ -59,7 +59,8 @@ std::vector<Kernel> replan_by_time(TrafficCounter& counter, KernelModel& model, 
 // scores and softmax alone need not be legal. In canonical order.
 std::vector<Kernel> seed_attention(TrafficCounter& counter, const Rules& rules);
 
-// Kernels that can run one after the other, in canonical order.
+// Kernels that can run one after the other, in an order that does not depend on how the document
+// orders independent ops.
 std::vector<Kernel> canonical(const OpGraph& graph, std::vector<Kernel> kernels);
 
 // Bytes and kernels of a partition.
