@@ -386,7 +386,6 @@ TEST_CASE("pt2: a known condition selects what it selects") {
 }
 
 TEST_CASE("pt2: products of a program with autocast have the casts that it leaves out") {
-  constexpr int kBf16 = 13;
   ProgramText text;
   text.input("x", {4, 8}).parameter("w", "w", {6, 8}).tensor("y", {4, 6}, {}, kBf16);
   text.tensor("z", {4, 4}, {}, kBf16).tensor("t", {6, 4}, {1, 6}, kBf16).tensor("s", {4, 8});
