@@ -212,7 +212,8 @@ struct WithTerms : Epilogue {
 template <int kColumns, class Epilogue>
 __device__ __forceinline__ auto with_terms(const Epilogue& epilogue, float* terms, i64 first,
                                            int thread) {
-  if constexpr (kTermsOf < Epilogue >> 0) {
+  constexpr int kTerms = kTermsOf<Epilogue>;
+  if constexpr (kTerms > 0) {
     const WithTerms<Epilogue, kColumns> kept{epilogue, terms, first};
     kept.find(thread);
     return kept;
