@@ -274,7 +274,7 @@ struct ContractSm90 {
         }
       }
     }
-    if constexpr (kBlocksPerCluster > 1) {
+    if constexpr (kOfA && kBlocksPerCluster > 1) {
 #pragma unroll 1
       for (int stage = 0; stage < kStages; ++stage, at.next()) ring.wait_empty(at);
     }
