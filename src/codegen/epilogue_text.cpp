@@ -82,7 +82,8 @@ std::string Epilogue::functions_of_prefetches() const {
       !own.empty(), columns, row_number_, n_, own);
 }
 
-// What is the same in all rows, of a group of columns; and the operator for kernels that keep none.
+// What is the same in all rows, of a group of columns, which may lie beyond all in a tile; and the
+// operator for kernels that keep none.
 std::string Epilogue::function_of_terms() const {
   if (terms_.empty()) return "";
   const std::string size = fmt::format("[{}][{}]", terms_.size(), services_.width);
@@ -108,10 +109,9 @@ std::string Epilogue::function_of_terms() const {
       terms_.size(), size, column_clamp(), block.text("    "), services_.width, size);
 }
 
-// Parameters of channels are loaded whether or not the pixel is real.
+// For parameters of channels, which are loaded whether or not the channel is real.
 std::string Epilogue::column_clamp() const {
-  return services_.columns_beyond ? fmt::format("    column = min(column, (i64){});\n", n_ - 8)
-                                  : "";
+  return fmt::format("    column = min(column, (i64){});\n", n_ - services_.width);
 }
 
 // The struct with the two functions that contract_rows_sm90.cuh calls.
@@ -171,7 +171,7 @@ std::string Epilogue::text() const {
       block_.beside ? ", const Pack<Beside, 8>& beside" : "",
       terms_.empty() ? ""
                      : fmt::format(", const f32 (&terms)[{}][{}]", terms_.size(), services_.width),
-      column_clamp(), own_terms, row_number_, n_);
+      services_.columns_beyond ? column_clamp() : "", own_terms, row_number_, n_);
   if (reduces()) {
     text +=
         fmt::format("    float* const picked = reinterpret_cast<float*>(work + {});\n", partials_);

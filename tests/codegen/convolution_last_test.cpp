@@ -203,6 +203,8 @@ TEST_CASE("what is the same for all pixels is found once for a tile") {
   const GeneratedKernel kernel = generated(last.graph());
   CHECK(contains(kernel, "static constexpr int kTerms = 2;"));
   CHECK(contains(kernel, "v[j] * t"));
+  // Of a tile, too, that lies beyond all channels.
+  CHECK(contains(kernel, "column = min(column, (i64)152);"));
   CHECK(kernel.shared_bytes == 6 * ((128 + 160) * 128 + 16) + 2 * 160 * 4);
 }
 
