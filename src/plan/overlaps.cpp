@@ -15,21 +15,6 @@ struct PartialInput {
   StridedMap map;
 };
 
-// What the op takes of the value, if that is a part of it and known by place.
-std::optional<StridedMap> part_taken_by(const OpGraph& graph, const Op& op,
-                                        const Outline::Input& input) {
-  const Tensor& tensor = graph.tensors[input.tensor];
-  const bool whole = input.touched == input.elements;
-  if (input.touched == 0 || whole || tensor.maps.size() > 1) return std::nullopt;
-  // Without a map it is the first elements that the tensor shows.
-  const StridedMap shown =
-      tensor.maps.empty() ? StridedMap::of(tensor.elements) : tensor.maps.front();
-  const std::optional<StridedMap> map = op.source ? joined(*op.source, shown) : shown;
-  // Of a part that the op states itself, only the size is known.
-  if (!map || map->distinct() != input.touched) return std::nullopt;
-  return map;
-}
-
 using KnownParts = std::vector<std::optional<GridPart>>;
 
 // What the inputs take, where it is a grid of the value, be it in its shape or in a row.
@@ -67,6 +52,20 @@ bool any_overlap(const KnownParts& parts, const std::vector<PartialInput>& input
 }
 
 }  // namespace
+
+std::optional<StridedMap> part_taken_by(const OpGraph& graph, const Op& op,
+                                        const Outline::Input& input) {
+  const Tensor& tensor = graph.tensors[input.tensor];
+  const bool whole = input.touched == input.elements;
+  if (input.touched == 0 || whole || tensor.maps.size() > 1) return std::nullopt;
+  // Without a map it is the first elements that the tensor shows.
+  const StridedMap shown =
+      tensor.maps.empty() ? StridedMap::of(tensor.elements) : tensor.maps.front();
+  const std::optional<StridedMap> map = op.source ? joined(*op.source, shown) : shown;
+  // Of a part that the op states itself, only the size is known.
+  if (!map || map->distinct() != input.touched) return std::nullopt;
+  return map;
+}
 
 Overlaps::Overlaps(const OpGraph& graph) {
   constexpr std::size_t kMostInputs = 256;

@@ -1,12 +1,17 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "graph/grid_part.hpp"
 #include "graph/op_graph.hpp"
 
 namespace fusecalc {
+
+// What the op takes of the value, if that is a part of it and known by place.
+std::optional<StridedMap> part_taken_by(const OpGraph& graph, const Op& op,
+                                        const Outline::Input& input);
 
 // The values of which ops take parts, by views or slices, that have elements in common: in a
 // kernel, such elements count once. (Parts that have none in common need no places: they add up.)

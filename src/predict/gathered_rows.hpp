@@ -1,11 +1,12 @@
 #pragma once
 
+#include "graph/axis.hpp"
 #include "graph/op_graph.hpp"
 #include "predict/kernel_work.hpp"
 
 namespace fusecalc {
 
-// Bytes of rows of an input that indices name. Which these are is not known: as many of each row as
+// Bytes of rows of an input that indices name, in the pieces that are fetched. Which these are is not known: as many of each row as
 // there are draws, evenly.
 struct GatheredRows {
   double drawn = 0;
@@ -16,7 +17,7 @@ struct GatheredRows {
 inline constexpr double kRepeatedDoubt = 0.4;  // of what is read, where rows are drawn
 
 // None of an op that gathers no rows.
-GatheredRows gathered_rows(const OpGraph& graph, const Op& op);
+GatheredRows gathered_rows(const OpGraph& graph, const Op& op, const Device& device);
 
 // Rows that indices name again are fetched again if the L2 lost them.
 void add_repeated_rows(const OpGraph& graph, const Op& gather, const Device& device,

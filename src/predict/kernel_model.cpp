@@ -11,6 +11,7 @@
 #include "plan/whole_rows.hpp"
 #include "predict/attention_model.hpp"
 #include "predict/convolution_model.hpp"
+#include "predict/fetched.hpp"
 #include "predict/gathered_rows.hpp"
 #include "predict/l2_model.hpp"
 #include "predict/row_model.hpp"
@@ -178,7 +179,7 @@ KernelWork KernelModel::streaming_work(const Kernel& kernel, const KernelTraffic
     const auto bytes = static_cast<double>(entry.bytes);
     const double once = bytes / std::max<std::uint32_t>(1, entry.passes);
     const double again = (bytes - once) * l2.miss(once);
-    work.dram_read += once + again;
+    work.dram_read += once + again + bytes_beside(graph_, kernel, entry, device_);
     work.l2_bytes += bytes - once - again;
   }
   double scattered = 0;

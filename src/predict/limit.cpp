@@ -27,7 +27,7 @@ Prediction predict_limit(const OpGraph& graph, const KernelTraffic& traffic, con
   double multiplied = 0;
   for (const Op& op : graph.ops) {
     multiplied += products(graph, op, device);
-    const GatheredRows rows = gathered_rows(graph, op);
+    const GatheredRows rows = gathered_rows(graph, op, device);
     work.dram_read -= std::min(work.dram_read, rows.counted - rows.distinct);
     if (rows.counted > 0) work.read_doubt = kRepeatedDoubt;
   }
