@@ -310,13 +310,11 @@ struct AttentionFew {
   static __device__ __forceinline__ void merge_parts(const Place& place, float to_log2, u8* shared,
                                                      const Epilogue& epilogue, const Work& work) {
     u32& last = *reinterpret_cast<u32*>(state_at(shared, 0, 0));
-    __threadfence();
     __syncthreads();  // all have left their parts and read the states
     if (threadIdx.x == 0) {
       u32* const arrived = work.arrived + place.batch * place.shape.key_heads + place.key_head;
-      last = atomicAdd(arrived, 1u) == kParts - 1;
+      last = arrive_at(arrived, 1) == kParts - 1;
       if (last) *arrived = 0;  // for the next launch
-      __threadfence();
     }
     __syncthreads();
     if (!last) return;

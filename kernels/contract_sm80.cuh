@@ -337,13 +337,11 @@ struct ContractSm80 {
                                              acc[i][j][3]};
       }
     }
-    __threadfence();
     group_barrier();
     int* const last = reinterpret_cast<int*>(shared);
     if (threadIdx.x == 0) {
-      *last = atomicAdd(arrived, 1u) == kSplit - 1;
+      *last = arrive_at(arrived, 1) == kSplit - 1;
       if (*last) *arrived = 0;  // for the next launch
-      __threadfence();
     }
     group_barrier();
     if (!*last) return false;

@@ -72,10 +72,8 @@ struct ContractVector {
     __shared__ bool last;
     if (threadIdx.x == 0) {
       parts[part] = sum;
-      __threadfence();
-      last = atomicAdd(arrived, 1u) == kSplit - 1;
+      last = arrive_at(arrived, 1) == kSplit - 1;
       if (last) *arrived = 0;  // for the next launch
-      __threadfence();
     }
     __syncthreads();
     if (!last || threadIdx.x >= 32) return false;

@@ -411,12 +411,10 @@ __device__ __forceinline__ void store_run(T* to, const T* from, u32 count) {
 __device__ __forceinline__ void wait_for_grid(u32* gate) {
   __syncthreads();
   if (threadIdx.x == 0) {
-    __threadfence();
     const u32 mine = blockIdx.x == 0 ? 0x80000000u - (gridDim.x - 1) : 1u;
-    const u32 before = atomicAdd(gate, mine);
-    while (((*(volatile u32*)gate ^ before) & 0x80000000u) == 0) {
+    const u32 before = arrive_at(gate, mine);
+    while (((look_at(gate) ^ before) & 0x80000000u) == 0) {
     }
-    __threadfence();
   }
   __syncthreads();
 }
@@ -433,10 +431,8 @@ __device__ __forceinline__ bool last_of(u32* ticket, u32 blocks) {
   __shared__ bool last;
   __syncthreads();
   if (threadIdx.x == 0) {
-    __threadfence();
-    last = atomicAdd(ticket, 1u) == blocks - 1;
+    last = arrive_at(ticket, 1) == blocks - 1;
     if (last) *ticket = 0;
-    __threadfence();
   }
   __syncthreads();
   return last;

@@ -94,6 +94,10 @@ struct Ptx<"rcp.approx.ftz.f32 %0, %1;"> {
   static void run(float& to, float x) { to = 1.0F / x; }
 };
 template <>
+struct Ptx<"div.full.f32 %0, %1, %2;"> {
+  static void run(float& to, float a, float b) { to = a / b; }
+};
+template <>
 struct Ptx<"sqrt.approx.f32 %0, %1;"> {
   static void run(float& to, float x) { to = sqrtf(x); }
 };
@@ -142,6 +146,19 @@ template <>
 struct Ptx<"cp.async.ca.shared.global [%0], [%1], %2, %3;"> {
   static void run(std::uint32_t to, const void* from, unsigned bytes, unsigned real) {
     copy_to_shared(to, from, bytes, real);
+  }
+};
+template <>
+struct Ptx<"atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;"> {
+  static void run(std::uint32_t& before, std::uint32_t* at, std::uint32_t more) {
+    before = std::atomic_ref(*at).fetch_add(more);
+  }
+};
+template <>
+struct Ptx<"ld.acquire.gpu.global.u32 %0, [%1];"> {
+  static void run(std::uint32_t& now, const std::uint32_t* at) {
+    now = std::atomic_ref(const_cast<std::uint32_t&>(*at)).load();
+    std::this_thread::yield();
   }
 };
 template <>
