@@ -82,6 +82,17 @@ __device__ __forceinline__ T magnitude(T a) {
 __device__ __forceinline__ float magnitude(float a) { return fabsf(a); }
 __device__ __forceinline__ double magnitude(double a) { return fabs(a); }
 
+template <typename T>
+__device__ __forceinline__ T divide(T a, T b) {
+  return a / b;
+}
+// To two units in the last place. The reciprocal of a divisor that elements share is found once.
+__device__ __forceinline__ float divide_rough(float a, float b) {
+  float result;
+  asm("div.full.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+
 __device__ __forceinline__ float power(float a, float b) { return powf(a, b); }
 __device__ __forceinline__ double power(double a, double b) { return pow(a, b); }
 // Whole numbers to the power of whole numbers, by squaring; a negative power of anything but 1 and

@@ -107,13 +107,20 @@ std::string Words::term_of(std::initializer_list<std::size_t> inputs,
   return of_columns ? scope_.define_term(text).text : text;
 }
 
-// A result that is stored in 16 bits or less may be computed by the faster, less exact functions.
+// A result that is stored in 16 bits or less may be computed by the faster, less exact functions,
+// and so may what is divided by a value of its row.
 std::string Words::function(std::string_view word) const {
   const DType dtype = scope_.tensor(op_.outputs[0]).type.dtype;
   const bool narrow = bytes_of(dtype, 1) <= 2;
   const bool fast = narrow && expression_.computed == ComputeType::kF32;
   if (word == "$sigmoid") return narrow ? "sigmoid_narrow" : "sigmoid";
   if (word == "$exp") return fast ? "exp_narrow" : "exp";
+  if (word == "$divide") {
+    const bool by_row = expression_.computed == ComputeType::kF32 &&
+                        expression_.inputs.size() > 1 && expression_.inputs[1].uniform &&
+                        !expression_.inputs[1].number;
+    return fast || by_row ? "divide_rough" : "divide";
+  }
   if (word == "$sqrt") return fast ? "sqrt_narrow" : "sqrt";
   if (word == "$sin") return fast ? "sin_narrow" : "sin";
   if (word == "$cos") return fast ? "cos_narrow" : "cos";

@@ -78,12 +78,13 @@ constexpr std::array kPointwiseOps = {
     with_factors(
         pointwise("mul", 2, kPromote, 1, "a * b", "a * b", [](In x, At) { return x[0] * x[1]; }),
         0b11),
-    with_quick(with_factors(
-                   in_softmax(with_instructions(8, pointwise("div", 2, kFloat, 1, "a / b", "a / b",
-                                                             [](In x, At) { return x[0] / x[1]; })),
-                              SoftmaxPart::kQuotient),
-                   0b01),
-               "quick_divide(a, b)"),
+    with_quick(
+        with_factors(
+            in_softmax(with_instructions(8, pointwise("div", 2, kFloat, 1, "a / b", "$divide(a, b)",
+                                                      [](In x, At) { return x[0] / x[1]; })),
+                       SoftmaxPart::kQuotient),
+            0b01),
+        "quick_divide(a, b)"),
     pointwise("maximum", 2, kPromote, 1, "the larger of a and b", "larger(a, b)",
               [](In x, At) { return reference::larger(x[0], x[1]); }),
     pointwise("minimum", 2, kPromote, 1, "the smaller of a and b", "smaller(a, b)",
@@ -110,7 +111,7 @@ constexpr std::array kPointwiseOps = {
                              [](In x, At) { return std::sqrt(x[0]); })),
     with_instructions(8, pointwise("rsqrt", 1, kFloat, 1, "1 / sqrt(x)", "rsqrt(a)",
                                    [](In x, At) { return 1 / std::sqrt(x[0]); })),
-    with_instructions(8, pointwise("reciprocal", 1, kFloat, 1, "1 / x", "$one / a",
+    with_instructions(8, pointwise("reciprocal", 1, kFloat, 1, "1 / x", "$divide($one, a)",
                                    [](In x, At) { return 1 / x[0]; })),
     with_slow_path(with_functions(23, 10, 0,
                                   pointwise("sin", 1, kFloat, 1, "sine", "$sin(a)",
