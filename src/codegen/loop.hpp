@@ -15,6 +15,7 @@ namespace fusecalc {
 struct HeldValue {
   TensorId tensor = kNone;
   std::string name;
+  std::size_t place = 0;  // which it may share with others (row_holding.hpp)
   bool computed = false;  // as it was computed, not as it is stored
   bool copied = false;    // ahead of the loop that first needs it
   bool ready = false;     // an earlier pass has put it there

@@ -39,6 +39,53 @@ std::optional<TensorId> narrower_source(const KernelView& kernel, std::uint64_t 
   return std::nullopt;
 }
 
+// When a full-size value is needed: made or first read, and last read.
+struct Needed {
+  TensorId tensor = kNone;
+  std::uint8_t first = 0;
+  std::uint8_t last = 0;
+};
+
+Needed when_needed(const KernelView& kernel, TensorId id, std::uint8_t first) {
+  const OpGraph& graph = kernel.graph();
+  Needed needed{.tensor = id, .first = first};
+  for (const OpId reader : graph.readers[graph.tensors[id].value]) {
+    if (!kernel.contains(reader)) continue;
+    const Op& op = kernel.op(reader);
+    const auto operand = std::ranges::find_if(op.operands, [&](const Operand& each) {
+      return each.tensor != kNone && graph.tensors[each.tensor].window == id;
+    });
+    if (operand == op.operands.end()) continue;
+    // What is read again are the first operands; a weight is read after the rows were.
+    const bool again = !op.rows.empty() && op.passes > 1;
+    const bool weight = again && operand - op.operands.begin() >= op.row->row_inputs;
+    const std::uint8_t last_use = again ? kernel.ready_in(reader) : kernel.runs_in(reader);
+    needed.first = std::min(needed.first, weight ? last_use : kernel.runs_in(reader));
+    needed.last = std::max(needed.last, last_use);
+  }
+  return needed;
+}
+
+// A group of a value is read before those that are made in the same phase are held.
+std::vector<Held> with_places(const KernelView& kernel, const std::vector<Needed>& needed) {
+  std::vector<Held> held;
+  std::vector<const Needed*> in_place;  // what each place holds last
+  for (const Needed& each : needed) {
+    const auto free = std::ranges::find_if(in_place, [&](const Needed* other) {
+      return kernel.makes(each.tensor) && other->last == each.first &&
+             kernel.tensor(other->tensor).type.dtype == kernel.tensor(each.tensor).type.dtype;
+    });
+    held.push_back(
+        {.tensor = each.tensor, .place = static_cast<std::size_t>(free - in_place.begin())});
+    if (free == in_place.end()) {
+      in_place.push_back(&each);
+    } else {
+      *free = &each;
+    }
+  }
+  return held;
+}
+
 }  // namespace
 
 std::uint64_t stored_bytes(const KernelView& kernel, TensorId id) {
@@ -50,29 +97,15 @@ std::uint64_t register_bytes(const KernelView& kernel, TensorId id) {
   return std::max<std::uint64_t>(stored_bytes(kernel, id), computed ? sizeof(float) : 0);
 }
 
-std::vector<TensorId> find_held(const KernelView& kernel, std::uint64_t space, std::uint8_t last) {
+std::vector<Held> find_held(const KernelView& kernel, std::uint64_t space, std::uint8_t last) {
   const OpGraph& graph = kernel.graph();
-  std::vector<TensorId> held;
+  std::vector<Needed> needed;
   // `first` is the phase that a value is there for even if none of the kernel's ops reads it then.
   const auto add = [&](TensorId id, std::uint8_t first) {
     // Packed types are read again: what is held on chip has whole bytes.
     if (graph.tensors[id].elements != space || is_packed(graph.tensors[id].type.dtype)) return;
-    std::uint8_t final = 0;
-    for (const OpId reader : graph.readers[graph.tensors[id].value]) {
-      if (!kernel.contains(reader)) continue;
-      const Op& op = kernel.op(reader);
-      const auto operand = std::ranges::find_if(op.operands, [&](const Operand& each) {
-        return each.tensor != kNone && graph.tensors[each.tensor].window == id;
-      });
-      if (operand == op.operands.end()) continue;
-      // What is read again are the first operands; a weight is read after the rows were.
-      const bool again = !op.rows.empty() && op.passes > 1;
-      const bool weight = again && operand - op.operands.begin() >= op.row->row_inputs;
-      const std::uint8_t last_use = again ? kernel.ready_in(reader) : kernel.runs_in(reader);
-      first = std::min(first, weight ? last_use : kernel.runs_in(reader));
-      final = std::max(final, last_use);
-    }
-    if (final > first) held.push_back(id);
+    const Needed found = when_needed(kernel, id, first);
+    if (found.last > found.first) needed.push_back(found);
   };
   for (const Phases::Use& use : kernel.phases().reads) add(use.value, last);
   for (const OpId id : kernel.ops()) {
@@ -91,15 +124,21 @@ std::vector<TensorId> find_held(const KernelView& kernel, std::uint64_t space, s
       add(tensor.window, last);
     }
   }
-  // From the last to the first, so that chains of ops are followed to their beginning.
-  for (std::size_t i = held.size(); i-- > 0;) {
-    const std::optional<TensorId> narrower = narrower_source(kernel, space, held[i]);
+  // From the last to the first, so that chains of ops are followed to their beginning. Such a
+  // source is needed whenever what is computed from it is.
+  for (std::size_t i = needed.size(); i-- > 0;) {
+    const std::optional<TensorId> narrower = narrower_source(kernel, space, needed[i].tensor);
     if (!narrower) continue;
-    held.erase(held.begin() + static_cast<std::ptrdiff_t>(i));
-    if (std::ranges::find(held, *narrower) == held.end()) held.push_back(*narrower);
-    i = held.size();
+    needed.erase(needed.begin() + static_cast<std::ptrdiff_t>(i));
+    const auto known = std::ranges::find(needed, *narrower, &Needed::tensor);
+    if (known != needed.end()) {
+      known->last = last;
+    } else {
+      needed.push_back({.tensor = *narrower, .first = 0, .last = last});
+    }
+    i = needed.size();
   }
-  return held;
+  return with_places(kernel, needed);
 }
 
 }  // namespace fusecalc

@@ -66,7 +66,7 @@ void RowWriter::plan(bool rows_fit, const Device& device) {
     moments = moments || kernel_.op(id).row->accumulator == Accumulator::kMoments;
     places = places || finds_place(kernel_.op(id));
   }
-  const std::vector<TensorId> held = find_held(kernel_, space_, last_);
+  const std::vector<Held> held = find_held(kernel_, space_, last_);
   // There is room for one window a thread beside the states of rows.
   windows_ = has_windows(kernel_);
   RowWork work{.rows = rows_,
@@ -83,25 +83,32 @@ void RowWriter::plan(bool rows_fit, const Device& device) {
                .line_state_bytes = line_state_bytes,
                .run_bytes = run_bytes()};
   work.plain = true;
-  for (const TensorId id : held) {
-    work.held_bytes += register_bytes(kernel_, id);
-    work.stored_bytes += stored_bytes(kernel_, id);
+  std::vector<std::uint64_t> in_registers;  // of each place
+  for (const auto& [id, place] : held) {
     work.least_bytes = std::min(work.least_bytes, stored_bytes(kernel_, id));
+    if (place < in_registers.size()) {
+      in_registers[place] = std::max(in_registers[place], register_bytes(kernel_, id));
+      continue;
+    }
+    in_registers.push_back(register_bytes(kernel_, id));
+    work.stored_bytes += stored_bytes(kernel_, id);
     work.plain = work.plain && !kernel_.makes(id) && kernel_.tensor(id).value == id;
   }
+  work.held_bytes = std::accumulate(in_registers.begin(), in_registers.end(), std::uint64_t{0});
   schedule_ = schedule_rows(work, device);
   if (schedule_.lines > 0) {
     walked_.axes[0].extent /= schedule_.lines;
     walked_.axes[1].extent *= schedule_.lines;
   }
   if (!schedule_.holds()) return;
-  for (const TensorId id : held) {
+  for (const auto& [id, place] : held) {
     const ComputeType type = compute_type(kernel_.tensor(id).type.dtype);
     const bool computed = kernel_.makes(id) && type == ComputeType::kF32;
     held_.push_back({.tensor = id,
                      .name = fmt::format("h{}", id),
+                     .place = place,
                      .computed = computed && !schedule_.as_stored,
-                     .copied = schedule_.copies});
+                     .copied = schedule_.copies && !kernel_.makes(id)});
   }
 }
 
@@ -233,16 +240,13 @@ std::uint64_t RowWriter::held_group_bytes(const HeldValue& held) const {
 std::string RowWriter::held_declarations() const {
   std::string text;
   if (schedule_.in_shared > 0) text += "  extern __shared__ uint4 on_chip[];\n";
-  std::uint64_t offset = 0;
   for (const HeldValue& held : held_) {
     const DType dtype = kernel_.tensor(held.tensor).type.dtype;
     const std::string_view kept = held.computed ? "f32" : stored_type(dtype);
     const std::string type = fmt::format("Pack<{}, {}>", kept, schedule_.width);
     if (schedule_.in_shared > 0) {
       text += fmt::format("  {0}* const {1} = reinterpret_cast<{0}*>((u8*)on_chip + {2});\n", type,
-                          held.name, offset);
-      offset += std::uint64_t{schedule_.in_shared} * schedule_.threads * held_group_bytes(held);
-      offset = ceil_div(offset, kSharedAlignment) * kSharedAlignment;
+                          held.name, place_begin(held.place));
     }
     if (schedule_.in_registers > 0) {
       text += fmt::format("  {} {}_own[{}];\n", type, held.name, schedule_.in_registers);
@@ -252,13 +256,17 @@ std::string RowWriter::held_declarations() const {
   return text;
 }
 
-std::uint32_t RowWriter::shared_bytes() const {
+// Where a place begins in shared memory.
+std::uint64_t RowWriter::place_begin(std::size_t place) const {
   std::uint64_t bytes = 0;
+  std::size_t next = 0;
   for (const HeldValue& held : held_) {
+    if (held.place != next || next >= place) continue;
     bytes += std::uint64_t{schedule_.in_shared} * schedule_.threads * held_group_bytes(held);
     bytes = ceil_div(bytes, kSharedAlignment) * kSharedAlignment;
+    ++next;
   }
-  return static_cast<std::uint32_t>(bytes);
+  return bytes;
 }
 
 std::string RowWriter::scratch_declaration() const {
@@ -333,7 +341,7 @@ GeneratedKernel RowWriter::write() {
   result.threads = schedule_.threads;
   result.blocks = blocks();
   result.cooperative = waits_;
-  result.shared_bytes = shared_bytes();
+  result.shared_bytes = static_cast<std::uint32_t>(place_begin(held_.size()));
   bool needs_again = false;
   for (const Phases::Use& use : kernel_.phases().reads) needs_again = needs_again || use.passes > 1;
   if (needs_again && !schedule_.holds()) {

@@ -109,7 +109,7 @@ class RowWriter {
   std::string row_loop(const std::string& inside) const;
   std::string through_runs(const std::string& inside);
   std::uint64_t held_group_bytes(const HeldValue& held) const;
-  std::uint32_t shared_bytes() const;
+  std::uint64_t place_begin(std::size_t place) const;
   // Blocks that different rows need, and blocks that are launched.
   std::uint64_t blocks_across() const;
   std::uint64_t blocks() const;

@@ -118,6 +118,24 @@ TEST_CASE("a sum of losses runs few blocks, and prefetches the scores that it pi
   CHECK(contains(kernel, "if (r < 32000)"));
 }
 
+TEST_CASE("what is made of a row takes its place, where the row is not needed again") {
+  const std::string text = R"({"format": "fusecalc.ops/1", "dtype": "f32",
+      "tensors": {"x": {"shape": [4811, 12345]}},
+      "ops": [{"op": "max", "inputs": ["x"], "output": "m", "axes": [1], "keepdim": true},
+              {"op": "sub", "inputs": ["x", "m"], "output": "d"},
+              {"op": "exp", "inputs": ["d"], "output": "e"},
+              {"op": "sum", "inputs": ["e"], "output": "s", "axes": [1], "keepdim": true},
+              {"op": "div", "inputs": ["e", "s"], "output": "y"})";
+  const GeneratedKernel one = generated(graph_of(text + "]}"));
+  CHECK(one.shared_bytes == 7 * 512 * 16);  // rounds of a block's threads, 16 bytes each
+  CHECK(contains(one, "copy_async("));
+  // The row's value is divided by what all of it has in common.
+  CHECK(contains(one, "divide_rough("));
+  const GeneratedKernel both =
+      generated(graph_of(text + R"(, {"op": "mul", "inputs": ["x", "y"], "output": "z"}]})"));
+  CHECK(both.shared_bytes > one.shared_bytes);
+}
+
 TEST_CASE("short rows of odd length are looked through in groups of rounds") {
   const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dtype": "bf16",
       "tensors": {"x": {"shape": [1000000, 77]}},
