@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <optional>
+#include <set>
 
 #include "codegen/schedule.hpp"
 #include "core/ceil_div.hpp"
@@ -27,6 +28,9 @@ constexpr std::uint64_t kSectorBytes = 32;
 constexpr unsigned kShortRowThreads = 128;
 // Groups in a row that are worth its ends by themselves.
 constexpr std::uint64_t kLeastShifted = 14;
+// Elements of a row that is moved sooner in a run than from groups that begin anywhere, as long as
+// its lanes find what they read in different banks of the shared memory.
+constexpr std::uint64_t kLongestRun = 160;
 // Bytes of a row whose loss is computed sooner from a run than from groups that begin anywhere: of
 // elements that take two bytes in all memories together, and of others.
 constexpr std::uint64_t kLongestLoss = 448;
@@ -236,6 +240,22 @@ std::optional<RowSchedule> in_runs(const RowWork& work, const Device& device) {
   return schedule;
 }
 
+// Lanes of a warp that read one bank of the shared memory at once, at most, in other words of it.
+unsigned collisions(const RowSchedule& schedule, const RowWork& work) {
+  constexpr std::uint64_t kBanks = 32;
+  constexpr std::uint64_t kWordBytes = 4;
+  std::array<std::set<std::uint64_t>, kBanks> words;
+  for (unsigned lane = 0; lane < kWarp; ++lane) {
+    const std::uint64_t element =
+        lane / schedule.team * work.rows.row_length() + lane % schedule.team;
+    const std::uint64_t word = element * work.widest_bytes / kWordBytes;
+    words[word % kBanks].insert(word);
+  }
+  std::size_t most = 0;
+  for (const std::set<std::uint64_t>& each : words) most = std::max(most, each.size());
+  return static_cast<unsigned>(most);
+}
+
 // A block has whole lines, so that it reads memory from end to end. Each multiprocessor has one
 // large block: they leave little to merge.
 std::optional<RowSchedule> whole_lines(const RowWork& work, const Device& device) {
@@ -319,12 +339,15 @@ RowSchedule schedule_rows(const RowWork& work, const Device& device) {
   unsigned width = kAccessBytes / work.widest_bytes;
   const bool is_short = inner.extent < kLeastShifted * width;
   const std::uint64_t longest = work.run_bytes <= 2 ? kLongestLoss : kLongestWideLoss;
-  const bool as_run = is_short || (work.adds_up && inner.extent * work.run_bytes < longest);
+  const bool longer =
+      work.adds_up ? inner.extent * work.run_bytes < longest : inner.extent < kLongestRun;
   const bool shifts = work.shifts && inner.reduced && !is_short;
   while (!shifts && inner.extent % width != 0) width /= 2;
   const bool narrow = inner.extent * work.widest_bytes % (2 * kNarrowBytes) != 0;
-  if (inner.reduced && as_run && narrow && work.run_bytes > 0) {
-    if (const auto schedule = in_runs(work, device)) return *schedule;
+  if (inner.reduced && (is_short || longer) && narrow && work.run_bytes > 0) {
+    const auto schedule = in_runs(work, device);
+    const bool any = is_short || work.adds_up;
+    if (schedule && (any || collisions(*schedule, work) <= 2)) return *schedule;
   }
   return inner.reduced ? along_memory(work, width, device) : across_memory(work, width, device);
 }
