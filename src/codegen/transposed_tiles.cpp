@@ -140,10 +140,15 @@ unsigned TileWriter::threads() const {
   return static_cast<unsigned>(ceil_div(ceil_div(groups, each), kWarp) * kWarp);
 }
 
-// Sets of tiles side by side in a row of the tensors, which blocks take one after another: rows
-// that begin anywhere share lines.
+// Sets of tiles side by side in a row of the tensors, which blocks take one after another. Memory
+// is fastest where these write one line after another, so that a set is one tile; but where tiles
+// side by side share lines, and there are more of the others than the L2 keeps, some are one.
 std::uint64_t TileWriter::row_sets() const {
-  return tiling_.runs == TileRuns::kAnywhere ? ceil_div(row_tiles(), kMostSet) : row_tiles();
+  constexpr std::uint64_t kKept = std::uint64_t{8} << 20U;
+  const std::uint64_t element = bytes_of(code_.view().tensor(found_.tensors.front()).type.dtype, 1);
+  const std::uint64_t column_bytes = found_.columns() * tiling_.rows * element;
+  const bool shared = tiling_.runs == TileRuns::kAnywhere && found_.pitch() * element % 128 != 0;
+  return shared && column_bytes > kKept ? ceil_div(row_tiles(), kMostSet) : row_tiles();
 }
 
 std::uint64_t TileWriter::tiles_of_set() const { return ceil_div(row_tiles(), row_sets()); }
