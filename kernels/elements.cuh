@@ -154,6 +154,19 @@ __device__ __forceinline__ void store_as(i32& to, i32 x) { to = x; }
 __device__ __forceinline__ void store_as(i64& to, i64 x) { to = x; }
 __device__ __forceinline__ void store_as(bool& to, bool x) { to = x; }
 
+// One that has no neighbour, as a half of a pair: the compiler may have numbers that are converted
+// alone wait for the unit of the special functions.
+template <typename T, typename C>
+__device__ __forceinline__ void store_alone(T& to, C x) {
+  store_as(to, x);
+}
+__device__ __forceinline__ void store_alone(bf16& to, float x) {
+  to.bits = (unsigned short)pack_pair(x, 0.0f, bf16{});
+}
+__device__ __forceinline__ void store_alone(f16& to, float x) {
+  to.bits = (unsigned short)pack_pair(x, 0.0f, f16{});
+}
+
 // N elements that lie side by side, moved 16 bytes at a time where they are that many.
 template <typename T, int N>
 struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack {

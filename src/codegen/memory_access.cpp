@@ -19,6 +19,12 @@ Value from_memory(Value value, const std::string& stored, DType dtype) {
 
 std::string place_of(const HeldValue& held) { return held.name + kHeldGroup; }
 
+// Converts a lane's value to the type of a pack.
+std::string to_pack(const CodeBlock& block, const std::string& pack, const std::string& value) {
+  return fmt::format("{}({}.v[j], {});\n", block.width_text == "1" ? "store_alone" : "store_as",
+                     pack, value);
+}
+
 // Of what moves a group in or out.
 std::string_view suffix_of(const Scope& scope, const Index& at) {
   return scope.loop.once && at.name == scope.loop.element.name ? "_once" : "";
@@ -139,7 +145,7 @@ void hold(const Scope& scope, const HeldValue& held, const Value& value) {
   const std::string name = scope.fresh("x");
   block.before += fmt::format("Pack<{}, {}> {};\n", held.computed ? "f32" : stored_type(dtype),
                               block.width_text, name);
-  block.lanes += fmt::format("store_as({}.v[j], {});\n", name, value.text);
+  block.lanes += to_pack(block, name, value.text);
   block.after += fmt::format("hold_at({}, {});\n", place_of(held), name);
 }
 
@@ -169,7 +175,7 @@ void store(const Scope& scope, TensorId tensor, const Index& at, const Value& va
   const std::string name = scope.fresh("y");
   block.before += fmt::format("Pack<{}, {}> {};\n", stored_type(dtype), block.width_text, name);
   block.lanes += value.stored_as == dtype ? fmt::format("{}.v[j] = {};\n", name, value.stored)
-                                          : fmt::format("store_as({}.v[j], {});\n", name, text);
+                                          : to_pack(block, name, text);
   block.after += fmt::format("{}store_pack{}<{}>({} + {}, {});\n", condition, suffix_of(scope, at),
                              block.width_text, memory, at.name, name);
 }
