@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 
 #include "plan/tiling.hpp"
@@ -43,6 +44,7 @@ struct MmaOperands {
   std::uint64_t bytes = 2;   // of an element
   std::uint64_t piece = 16;  // all lines of both begin at multiples of so many bytes
   bool made = false;         // a prologue makes the first
+  auto operator<=>(const MmaOperands&) const = default;
 };
 
 // The tile that takes the least time, and the cycles that all tiles take on a device.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -28,6 +29,7 @@ struct ProductShape {
   bool of_bytes = false;  // elements are single bytes
   // Where n counts those of several products, that have no tile in common: each one's.
   std::vector<std::uint64_t> parts{};
+  auto operator<=>(const ProductShape&) const = default;
 
   // Tiles of this width side by side.
   std::uint64_t column_tiles(std::uint64_t width) const {

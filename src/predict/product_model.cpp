@@ -335,9 +335,25 @@ KernelWork ProductModel::tile_work(const ProductKernel& product) {
   const bool wgmma = device_.capability == kHopper && takes_wgmma(product);
   if (is_skinny(product, wgmma)) return skinny_work(product);
   if (pads(product)) return padded_work(product);
-  const bool beaten = !product.makes_rows &&
-                      beats_wgmma(shape, mma_operands(product), device_, reads_beside(product));
-  return wgmma && !beaten ? wgmma_work(product) : mma_work(product);
+  const bool chosen = wgmma && (product.makes_rows || !beaten(product));
+  return chosen ? wgmma_work(product) : mma_work(product);
+}
+
+// Whether mma.sync is faster than wgmma.
+bool ProductModel::beaten(const ProductKernel& product) {
+  const MmaOperands operands = mma_operands(product);
+  const bool reading = reads_beside(product);
+  const auto [found, added] = beaten_.try_emplace({product.shape, operands, reading});
+  if (added) found->second = beats_wgmma(product.shape, operands, device_, reading);
+  return found->second;
+}
+
+const std::vector<ProductTiling>& ProductModel::wgmma_tilings(const ProductKernel& product) {
+  const ProductShape size = in_halves(product.shape, bytes_of(product.type, 1));
+  const bool reading = reads_beside(product);
+  const auto [found, added] = wgmma_tilings_.try_emplace({size, reading});
+  if (added) found->second = product_tilings(size, std::max(1U, device_.multiprocessors), reading);
+  return found->second;
 }
 
 bool ProductModel::pads(const ProductKernel& product) const {
@@ -379,9 +395,7 @@ KernelWork ProductModel::wgmma_work(const ProductKernel& product) {
                                 .above = product.shape.m > kTileRows ? 2U : 1U});
   }
   KernelWork least{.compute_us = std::numeric_limits<double>::max()};
-  for (const ProductTiling& tiling :
-       product_tilings(in_halves(product.shape, bytes_of(product.type, 1)),
-                       std::max(1U, device_.multiprocessors), reads_beside(product))) {
+  for (const ProductTiling& tiling : wgmma_tilings(product)) {
     const KernelWork work = wgmma_work(product, tiling);
     if (work.compute_us < least.compute_us) least = work;
   }

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <map>
 #include <tuple>
+#include <vector>
 
+#include "plan/mma_tiling.hpp"
 #include "plan/tiling.hpp"
 #include "predict/kernel_work.hpp"
 
@@ -75,6 +77,8 @@ class ProductModel {
   KernelWork wgmma_work(const ProductKernel& product, const ProductTiling& tiling);
   static double made_cycles(const ProductKernel& product);
   static TileWork work_of_tile(const ProductKernel& product, const ProductTiling& tiling);
+  bool beaten(const ProductKernel& product);
+  const std::vector<ProductTiling>& wgmma_tilings(const ProductKernel& product);
   double tiled_reads(const ProductKernel& product, std::uint64_t tile_m, std::uint64_t tile_n,
                      bool rows_first, std::uint64_t group, std::uint64_t at_once);
 
@@ -88,6 +92,8 @@ class ProductModel {
                       std::uint64_t, double, double, bool>,
            double>
       walks_;
+  std::map<std::tuple<ProductShape, MmaOperands, bool>, bool> beaten_;
+  std::map<std::tuple<ProductShape, bool>, std::vector<ProductTiling>> wgmma_tilings_;
 };
 
 }  // namespace fusecalc
