@@ -107,6 +107,16 @@ std::string Words::term_of(std::initializer_list<std::size_t> inputs,
   return of_columns ? scope_.define_term(text).text : text;
 }
 
+// Whether the value is rounded to whole numbers or to few bits: what is exactly between two of them
+// goes up or down by its last bit.
+bool is_rounded(const OpGraph& graph, TensorId value) {
+  return std::ranges::any_of(graph.readers[graph.tensors[value].value], [&](OpId id) {
+    const Op& reader = graph.ops[id];
+    const DType to = graph.tensors[reader.outputs[0]].type.dtype;
+    return reader.row->jumps || !is_float(to) || bytes_of(to, 2) < 4;
+  });
+}
+
 // A result that is stored in 16 bits or less may be computed by the faster, less exact functions,
 // and so may what is divided by a value of its row.
 std::string Words::function(std::string_view word) const {
@@ -118,7 +128,8 @@ std::string Words::function(std::string_view word) const {
   if (word == "$divide") {
     const bool by_row = expression_.computed == ComputeType::kF32 &&
                         expression_.inputs.size() > 1 && expression_.inputs[1].uniform &&
-                        !expression_.inputs[1].number;
+                        !expression_.inputs[1].number &&
+                        !is_rounded(scope_.view().graph(), op_.outputs[0]);
     return fast || by_row ? "divide_rough" : "divide";
   }
   if (word == "$sqrt") return fast ? "sqrt_narrow" : "sqrt";

@@ -134,6 +134,9 @@ TEST_CASE("what is made of a row takes its place, where the row is not needed ag
   const GeneratedKernel both =
       generated(graph_of(text + R"(, {"op": "mul", "inputs": ["x", "y"], "output": "z"}]})"));
   CHECK(both.shared_bytes > one.shared_bytes);
+  const GeneratedKernel rounded =
+      generated(graph_of(text + R"(, {"op": "round", "inputs": ["y"], "output": "z"}]})"));
+  CHECK_FALSE(contains(rounded, "= divide_rough("));
 }
 
 TEST_CASE("short rows of odd length are looked through in groups of rounds") {
