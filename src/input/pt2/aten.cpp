@@ -30,6 +30,8 @@ constexpr std::array kClasses = {
     ClassRow{"remainder", kPointwise},
     ClassRow{"div", kPointwise},
     ClassRow{"log10", kPointwise},
+    ClassRow{"bucketize", kPointwise},
+    ClassRow{"searchsorted", kPointwise},
     ClassRow{"addcdiv", kPointwise},
     ClassRow{"addcmul", kPointwise},
     ClassRow{"lerp", kPointwise},

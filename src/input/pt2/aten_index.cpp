@@ -148,28 +148,63 @@ bool scatter(const AtenCall& call, std::string_view reduction) {
                          scatter_attributes(call.whole("dim", 0), combine->combine));
 }
 
-// Rows along an axis that a single list of indices names.
-bool put_rows(const AtenCall& call, ValueId index, ValueId values, std::int64_t axis,
-              std::string_view combine) {
-  const Shape& result = call.type().shape();
-  const auto place = axis_of(axis, result.size());
-  if (!place || call.at(index).type.dtype() == DType::kBool) return false;
-  const ModelType& named = call.at(index).type;
+// The type of the rows along an axis that a single list of indices names; nothing for a mask.
+std::optional<ModelType> named_rows(const AtenCall& call, ValueId index, std::int64_t axis) {
   ModelType rows = call.type();
+  const auto place = axis_of(axis, rows.shape().size());
+  if (!place || call.at(index).type.dtype() == DType::kBool) return std::nullopt;
+  const ModelType& named = call.at(index).type;
   const auto at = static_cast<std::ptrdiff_t>(*place);
   rows.type.shape.erase(rows.type.shape.begin() + at);
   rows.extents.erase(rows.extents.begin() + at);
   rows.type.shape.insert(rows.type.shape.begin() + at, named.shape().begin(), named.shape().end());
   rows.extents.insert(rows.extents.begin() + at, named.extents.begin(), named.extents.end());
-  rows.type.dtype = call.at(values).type.dtype();
-  std::optional<ModelGraph::TensorId> updates = call.tensor(values);
-  if (call.at(values).type.shape() != rows.shape()) {
-    updates = call.graph().op("broadcast_to", {*updates}, {listed("shape", rows.extents)}, rows);
-  }
-  if (!updates) return false;
+  return rows;
+}
+
+bool put(const AtenCall& call, ValueId index, std::optional<ModelGraph::TensorId> rows,
+         std::int64_t axis, std::string_view combine) {
+  if (!rows) return false;
   const auto self = to_overwrite(call);
-  return self && call.op("scatter_update", {*self, call.tensor(index), *updates},
+  return self && call.op("scatter_update", {*self, call.tensor(index), *rows},
                          scatter_attributes(axis, combine));
+}
+
+bool put_rows(const AtenCall& call, ValueId index, ValueId values, std::int64_t axis,
+              std::string_view combine) {
+  std::optional<ModelType> rows = named_rows(call, index, axis);
+  if (!rows) return false;
+  rows->type.dtype = call.at(values).type.dtype();
+  std::optional<ModelGraph::TensorId> updates = call.tensor(values);
+  if (call.at(values).type.shape() != rows->shape()) {
+    updates = call.graph().op("broadcast_to", {*updates}, {listed("shape", rows->extents)}, *rows);
+  }
+  return put(call, index, updates, axis, combine);
+}
+
+// One number in all elements that a mask of the first axes chooses.
+bool put_where(const AtenCall& call, ValueId mask, ValueId value) {
+  const auto self = call.value("self");
+  const Shape& single = call.at(value).type.shape();
+  if (!self || elements_between(single, 0, single.size()) != 1) return false;
+  ModelType chosen = call.at(mask).type;
+  while (chosen.shape().size() < call.type().shape().size()) {
+    chosen.type.shape.push_back(1);
+    chosen.extents.emplace_back(std::int64_t{1});
+  }
+  const auto condition = reshaped(call.graph(), call.tensor(mask), chosen);
+  return condition && call.op("where", {*condition, call.operand(value), call.operand(*self)});
+}
+
+bool index_fill(const AtenCall& call, std::string_view) {
+  const auto index = call.value("index");
+  const std::int64_t axis = call.whole("dim", 0);
+  const auto rows = index ? named_rows(call, *index, axis) : std::nullopt;
+  if (!rows) return false;
+  const auto value = call.value("value");
+  if (value && !call.at(*value).number) return put_rows(call, *index, *value, axis, "");
+  const auto number = value ? call.at(*value).number : call.number("value");
+  return number && put(call, *index, filled(call.graph(), *rows, *number), axis, "");
 }
 
 bool index_put(const AtenCall& call, std::string_view) {
@@ -180,8 +215,12 @@ bool index_put(const AtenCall& call, std::string_view) {
   if (given.size() != 1) return false;
   const auto place =
       std::ranges::find_if(indices->tensors, [](const auto& name) { return !name.empty(); });
-  return put_rows(call, given[0], *values, place - indices->tensors.begin(),
-                  call.truth("accumulate", false) ? "add" : "");
+  const auto axis = place - indices->tensors.begin();
+  const bool adds = call.truth("accumulate", false);
+  if (call.at(given[0]).type.dtype() == DType::kBool) {
+    return axis == 0 && !adds && put_where(call, given[0], *values);
+  }
+  return put_rows(call, given[0], *values, axis, adds ? "add" : "");
 }
 
 bool index_add(const AtenCall& call, std::string_view combine) {
@@ -248,6 +287,7 @@ constexpr std::array kIndexRules = {
     AtenRule{"_unsafe_index_put", index_put},
     AtenRule{"index_add", index_add, "add"},
     AtenRule{"index_copy", index_add},
+    AtenRule{"index_fill", index_fill},
     AtenRule{"cumsum", scan, "cumsum"},
     AtenRule{"cumprod", scan, "cumprod"},
     AtenRule{"sort", sort},

@@ -1,6 +1,8 @@
 // Losses of ATen that have no row of their own: as PyTorch decomposes them.
 
 #include <array>
+#include <cmath>
+#include <numbers>
 
 #include "input/pt2/aten.hpp"
 
@@ -116,17 +118,70 @@ bool margin_ranking(const AtenCall& call, std::string_view) {
   return reduced(call, "relu", {call.step("fma", {against, apart, margin})});
 }
 
+// The squares of the differences of rows, which PyTorch moves away from 0, summed along each row.
+Step squared_distance(const AtenCall& call, std::string_view one, std::string_view other) {
+  const Step apart = call.step("sub", {named(call, one), named(call, other)});
+  const Step moved = call.step("add", {apart, call.number("eps").value_or(1e-6)});
+  return call.step(
+      "sum", {call.step("square", {moved})},
+      {listed("axes", {-1}), {.name = "keepdim", .value = call.truth("keepdim", false)}});
+}
+
+bool pairwise_distance(const AtenCall& call, std::string_view) {
+  if (call.number("p").value_or(2) != 2) return false;
+  return call.last_step("sqrt", {squared_distance(call, "x1", "x2")});
+}
+
 // What the distance of two rows exceeds that of two others by, and a margin.
 bool triplet_margin(const AtenCall& call, std::string_view) {
   if (call.number("p").value_or(2) != 2 || call.truth("swap", false)) return false;
   const auto distance = [&call](std::string_view other) {
-    const Step apart = call.step("sub", {named(call, "anchor"), named(call, other)});
-    const Step moved = call.step("add", {apart, call.number("eps").value_or(1e-6)});
-    return call.step("sqrt",
-                     {call.step("sum", {call.step("square", {moved})}, {listed("axes", {-1})})});
+    return call.step("sqrt", {squared_distance(call, "anchor", other)});
   };
   const Step more = call.step("sub", {distance("positive"), distance("negative")});
   return reduced(call, "relu", {call.step("add", {more, call.number("margin").value_or(1)})});
+}
+
+// exp(x) - t x, or x - t log(x + eps) of an input that is no logarithm. In full, Stirling's
+// approximation of log t! is added where t is above 1.
+bool poisson_nll(const AtenCall& call, std::string_view) {
+  const Step input = named(call, "input");
+  const Step target = named(call, "target");
+  const auto log_of = [&call](const Step& x) { return call.step("log", {x}); };
+  const bool logarithm = call.truth("log_input", true);
+  const Step moved = call.step("add", {input, call.number("eps").value_or(1e-8)});
+  const std::vector<Step> both = {logarithm ? call.step("exp", {input}) : input,
+                                  call.step("mul", {target, logarithm ? input : log_of(moved)})};
+  if (!call.truth("full", false)) return reduced(call, "sub", both);
+  // t log t - t + log(2 pi t) / 2
+  const Step log = log_of(target);
+  const Step main = call.step("sub", {call.step("mul", {target, log}), target});
+  const Step rest = call.step("fma", {log, 0.5, 0.5 * std::log(2 * std::numbers::pi)});
+  const Step large = call.step("gt", {target, 1.0});
+  const Step more = call.step("where", {large, call.step("add", {main, rest}), 0.0});
+  return reduced(call, "add", {call.step("sub", both), more});
+}
+
+// With c = a b / sqrt(a a b b) of rows a and b: 1 - c where t is 1, max(0, c - margin) where it is
+// -1.
+bool cosine_embedding(const AtenCall& call, std::string_view) {
+  const Step a = named(call, "input1");
+  const Step b = named(call, "input2");
+  const auto sum = [&call](const Step& each) {
+    return call.step("sum", {each}, {listed("axes", {-1})});
+  };
+  const auto length = [&call, &sum](const Step& x) {
+    return call.step("add", {sum(call.step("square", {x})), 1e-12});
+  };
+  const Step lengths = call.step("sqrt", {call.step("mul", {length(a), length(b)})});
+  const Step cosine = call.step("div", {sum(call.step("mul", {a, b})), lengths});
+  const Step target = named(call, "target");
+  const Step excess =
+      call.step("relu", {call.step("sub", {cosine, call.number("margin").value_or(0)})});
+  const Step like =
+      call.step("where", {call.step("eq", {target, 1.0}), call.step("sub", {1.0, cosine}), 0.0});
+  const Step unlike = call.step("where", {call.step("eq", {target, -1.0}), excess, 0.0});
+  return reduced(call, "add", {like, unlike});
 }
 
 constexpr std::array kLossRules = {
@@ -141,6 +196,9 @@ constexpr std::array kLossRules = {
     AtenRule{"hinge_embedding_loss", hinge_embedding},
     AtenRule{"margin_ranking_loss", margin_ranking},
     AtenRule{"triplet_margin_loss", triplet_margin},
+    AtenRule{"pairwise_distance", pairwise_distance},
+    AtenRule{"poisson_nll_loss", poisson_nll},
+    AtenRule{"cosine_embedding_loss", cosine_embedding},
 };
 
 }  // namespace

@@ -109,12 +109,46 @@ bool embedding(const AtenCall& call, std::string_view) {
   return call.op("embedding", {call.tensor(*weight), call.tensor(*indices)});
 }
 
-// Sums, means or maxima of rows are a custom op that reads the rows that the indices name, at most
+// Bags of one size, which begin at multiples of it: rows of the table, and their sum, mean or
+// maximum.
+bool bags_of_one_size(const AtenCall& call, ValueId weight, ValueId indices) {
+  static constexpr std::array<std::string_view, 3> kModes = {"sum", "mean", "max"};
+  const auto mode = static_cast<std::size_t>(call.whole("mode", 0));
+  const auto offsets = call.value("offsets");
+  const Shape& result = call.type().shape();
+  if (!offsets || mode >= kModes.size() || result.size() != 2 || result[0] == 0) return false;
+  if (call.truth("include_last_offset", false) || call.whole("padding_idx", -1) >= 0) return false;
+  for (std::size_t i = 1; i < call.results(); ++i) {
+    if (call.used(i)) return false;
+  }
+  const std::uint64_t count = elements_of(call.at(indices).type);
+  const std::uint64_t size = count / result[0];
+  const auto begins = AffineReader(call.graph()).numbers(call.tensor(*offsets));
+  if (!begins || begins->along.size() != 1 || begins->constant != 0 || size * result[0] != count ||
+      (result[0] > 1 && begins->along[0] != static_cast<double>(size))) {
+    return false;
+  }
+  ModelGraph& graph = call.graph();
+  const auto names = reshaped(graph, call.tensor(indices),
+                              model_type({result[0], size}, call.at(indices).type.dtype()));
+  ModelType rows = model_type({result[0], size, result[1]}, call.at(weight).type.dtype());
+  auto chosen =
+      names ? graph.op("embedding", {call.tensor(weight), *names}, {}, rows) : std::nullopt;
+  if (const auto factors = call.value("per_sample_weights"); factors && chosen) {
+    const auto each = reshaped(graph, call.tensor(*factors),
+                               model_type({result[0], size, 1}, call.at(*factors).type.dtype()));
+    chosen = each ? graph.op("mul", {*chosen, *each}, {}, rows) : std::nullopt;
+  }
+  return chosen && call.op(kModes[mode], {*chosen}, {listed("axes", {1})});
+}
+
+// Of bags whose sizes are unknown, a custom op that reads the rows that the indices name, at most
 // the table.
 bool embedding_bag(const AtenCall& call, std::string_view) {
   const auto weight = call.value("weight");
   const auto indices = call.value("indices");
   if (!weight || !indices || call.at(*weight).type.shape().size() != 2) return false;
+  if (bags_of_one_size(call, *weight, *indices)) return true;
   std::uint64_t rows = elements_of(call.at(*indices).type);
   if (!checked_multiply(rows, call.at(*weight).type.shape()[1])) return false;
   std::vector<ModelGraph::TensorId> inputs;
@@ -181,6 +215,39 @@ bool all_in_order(const AtenCall& call, ValueId self, std::span<const std::strin
   return copy.has_value();
 }
 
+// x[i, j] where i counts up through all of the first axis: one row of each of its places, as the
+// last token of each sequence.
+bool one_of_each(const AtenCall& call, ValueId self, std::span<const ValueId> given) {
+  const ModelType from = call.at(self).type;
+  if (given.size() != 2 || from.shape().size() < 2) return false;
+  const std::array<ModelGraph::TensorId, 1> first = {call.tensor(given[0])};
+  const ModelType& second = call.at(given[1]).type;
+  if (second.shape() != Shape{from.shape()[0]} || second.dtype() == DType::kBool ||
+      call.at(given[0]).type.shape() != second.shape() ||
+      !choose_all(call.graph(), first, std::span(from.shape()).first(1))) {
+    return false;
+  }
+  ModelGraph& graph = call.graph();
+  ModelType single = second;
+  while (single.shape().size() < from.shape().size()) {
+    single.type.shape.push_back(1);
+    single.extents.emplace_back(std::int64_t{1});
+  }
+  ModelType rows = from;
+  rows.type.shape[1] = 1;
+  rows.extents[1] = std::int64_t{1};
+  ModelType each = rows;
+  each.type.dtype = second.dtype();
+  const auto apart = reshaped(graph, call.tensor(given[1]), single);
+  const auto spread = apart
+                          ? graph.op("expand_view", {*apart}, {listed("shape", each.extents)}, each)
+                          : std::nullopt;
+  const auto chosen = spread ? graph.op("gather_elements", {call.tensor(self), *spread},
+                                        {listed("axes", {1})}, rows)
+                             : std::nullopt;
+  return chosen && call.op("reshape", {*chosen}, {listed("shape", call.type().extents)});
+}
+
 // x[:, i]: a gather where one axis is indexed.
 bool index(const AtenCall& call, std::string_view) {
   const auto self = call.value("self");
@@ -195,7 +262,9 @@ bool index(const AtenCall& call, std::string_view) {
                               {listed("axes", std::vector<std::int64_t>{axis})});
     if (made) return true;
   }
-  return all_in_order(call, *self, indices->tensors) || gather_some(call, {});
+  const bool leads = place == indices->tensors.begin() && indices->tensors.size() == 2;
+  return all_in_order(call, *self, indices->tensors) ||
+         (leads && one_of_each(call, *self, given)) || gather_some(call, {});
 }
 
 constexpr std::array kMovementRules = {

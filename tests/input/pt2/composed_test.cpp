@@ -82,6 +82,32 @@ TEST_CASE("pt2: losses are what they are computed by, and a mean, a sum or neith
   CHECK(unfused(model_of("mse_loss", with({{"reduction", 2}}), {})) == 4 * (96 + 64 + 33));
 }
 
+TEST_CASE("pt2: losses of counts and of angles, and distances of rows") {
+  const Arguments counts = {{"input", "x"}, {"target", "t"}};
+  CHECK(rows("poisson_nll_loss", counts, {}) == Words{"exp", "mul", "sub", "mean"});
+  Arguments full = counts;
+  full.insert(full.end(), {{"log_input", false}, {"full", true}, {"reduction", 0}});
+  CHECK(rows("poisson_nll_loss", full) ==
+        Words{"add", "log", "mul", "log", "mul", "sub", "fma", "gt", "add", "where", "sub", "add"});
+  // Each number of both, their exponential and product, the difference, and its mean.
+  CHECK(unfused(model_of("poisson_nll_loss", counts, {})) == 4 * (64 + 96 + 96 + 33));
+  const Model angle = model_of(
+      "cosine_embedding_loss",
+      {{"input1", "x"}, {"input2", "t"}, {"target", "i"}, {"margin", 0.5}, {"reduction", 0}}, {4});
+  CHECK(rows_of(angle) == Words{"square", "sum", "add", "square", "sum", "add", "mul", "sqrt",
+                                "mul", "sum", "div", "sub", "relu", "eq", "sub", "where", "eq",
+                                "where", "add"});
+  CHECK(std::get<double>(angle.graph.ops[11].inputs[1]) == 0.5);
+  const Arguments pair = {{"x1", "x"}, {"x2", "w"}};
+  CHECK(rows("pairwise_distance", pair, {4}) == Words{"sub", "add", "square", "sum", "sqrt"});
+  Arguments kept = pair;
+  kept.emplace_back("keepdim", true);
+  CHECK(rows("pairwise_distance", kept, {4, 1}) == Words{"sub", "add", "square", "sum", "sqrt"});
+  Arguments other = pair;
+  other.emplace_back("p", 3.0);
+  CHECK(rows("pairwise_distance", other, {4}) == Words{"custom"});
+}
+
 TEST_CASE("pt2: cross entropy of smoothed labels has a share of all classes") {
   const auto smoothed = [](int reduction) {
     return model_of(

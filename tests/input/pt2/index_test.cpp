@@ -18,6 +18,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kLong = 5;
+constexpr int kBool = 12;
 
 Model read(const ProgramText& program) { return read_pt2(program.file(), "m.pt2", {}); }
 
@@ -127,6 +128,41 @@ TEST_CASE("pt2: a scatter into numbers makes the tensor that it overwrites") {
   // Each its own.
   CHECK(rows_of(read(text)) ==
         Words{"full", "scatter_elements", "full", "scatter_elements", "add"});
+}
+
+TEST_CASE("pt2: a number goes to the rows that indices name, or to where a mask is true") {
+  ProgramText text = with_inputs();
+  text.input("m", {8}).tensor("m", {8}, {}, kBool).input("v", {1}).input("u", {3, 4});
+  text.tensor("f", {8, 4}).tensor("p", {8, 4}).tensor("c", {8, 4});
+  text.node("index_fill", {{"self", "x"}, {"dim", 0}, {"index", "n"}, {"value", 0.5}}, {"f"});
+  text.node("index_put", {{"self", "x"}, {"indices", Json{"m"}}, {"values", "v"}}, {"p"});
+  text.node("index_put", {{"self", "x"}, {"indices", Json{"m"}}, {"values", "u"}}, {"c"});
+  text.output("f").output("p").output("c");
+  const Model model = read(text);
+  // As many rows as a mask chooses are not known: those of u are a custom op.
+  CHECK(rows_of(model) == Words{"full", "copy", "scatter_update", "reshape", "where", "custom"});
+  // Three rows; all, copied; the rows, indices and their places; x, m, v and the result; x, m, u
+  // and the result.
+  CHECK(unfused(model) == 4 * (12 + 64 + 12 + 12) + 8 * 3 + 4 * (64 + 1) + 8 + 4 * (64 + 12) + 8);
+}
+
+TEST_CASE("pt2: one row of each place of the first axis is gathered") {
+  for (const bool counts_up : {true, false}) {
+    CAPTURE(counts_up);
+    ProgramText text = with_inputs();
+    text.input("h", {3, 5, 4}).tensor("a", {3}, {}, kLong).tensor("y", {3, 4}).tensor("z", {3, 4});
+    text.node("arange", {{"start", counts_up ? 0 : 1}, {"end", counts_up ? 3 : 4}}, {"a"});
+    text.node("index", {{"self", "h"}, {"indices", Json{"a", "n"}}}, {"y"});
+    text.node("relu", {{"self", "y"}}, {"z"});
+    text.output("z");
+    const Model model = read(text);
+    if (!counts_up) {
+      CHECK(rows_of(model) == Words{"iota", "custom", "relu"});
+      continue;
+    }
+    CHECK(rows_of(model) == Words{"reshape", "expand_view", "gather_elements", "reshape", "relu"});
+    CHECK(unfused(model) == 4 * 4 * 12 + 8 * 3);
+  }
 }
 
 TEST_CASE("pt2: scans, sorts and extremes with their places") {
