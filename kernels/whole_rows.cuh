@@ -1,9 +1,10 @@
 // Ops whose every result depends on a whole row in an order of its own: scans and sorts. `In` has
-// the elements of the input: at(i), in the type that they are computed in.
+// the elements of the input: at(i), in the type that they are computed in. Of a scan it takes the
+// results, too, each once: take(i, result).
 
 // A block scans a row that lies along memory, tile by tile; what came before is carried along.
-template <typename Join, typename T, int kThreads, typename In, typename Out>
-__device__ __forceinline__ void scan_row(const In& in, Out* out, u64 row, u64 length) {
+template <typename Join, typename T, int kThreads, typename In>
+__device__ __forceinline__ void scan_row(const In& in, u64 row, u64 length) {
   constexpr int kItems = 4;
   constexpr int kWarps = kThreads / 32;
   __shared__ T of_warp[kWarps];
@@ -36,20 +37,19 @@ __device__ __forceinline__ void scan_row(const In& in, Out* out, u64 row, u64 le
     if (lane > 0) before = Join::of(before, left);
 #pragma unroll
     for (int j = 0; j < kItems; ++j) {
-      if (mine + j < length) put(out, row + mine + j, Join::of(before, upto[j]));
+      if (mine + j < length) in.take(row + mine + j, Join::of(before, upto[j]));
     }
     __syncthreads();
   }
 }
 
 // A thread scans a row that runs across memory; its neighbours have the neighbouring rows.
-template <typename Join, typename T, typename In, typename Out>
-__device__ __forceinline__ void scan_column(const In& in, Out* out, u64 first, u64 length,
-                                            u64 stride) {
+template <typename Join, typename T, typename In>
+__device__ __forceinline__ void scan_column(const In& in, u64 first, u64 length, u64 stride) {
   T sum = Join::template first<T>();
   for (u64 k = 0; k < length; ++k) {
     sum = Join::of(sum, T(in.at(first + k * stride)));
-    put(out, first + k * stride, sum);
+    in.take(first + k * stride, sum);
   }
 }
 

@@ -230,9 +230,10 @@ GeneratedKernel generate_group(TrafficCounter& counter, const Kernel& kernel,
   if (phases.crossed) {
     return generate_rows_and_columns(view, counter.phases().resolve(kernel), device);
   }
-  const bool alone = first.op_class == OpClass::kOpaque;
+  const bool of_whole_rows = std::ranges::any_of(
+      kernel, [&](OpId id) { return graph.ops[id].op_class == OpClass::kOpaque; });
   GeneratedKernel result = !contractions.empty() ? generate_attention(view, contractions, device)
-                           : alone               ? generate_whole_rows(view)
+                           : of_whole_rows       ? generate_whole_rows(view)
                            : phases.rows.empty()
                                ? generate_map(view)
                                : generate_rows(view, counter.rows_fit(phases), device);

@@ -1,12 +1,16 @@
-// Kernels of one op whose every result depends on a whole row: scans and sorts.
+// Kernels of an op whose every result depends on a whole row: scans and sorts. Beside a scan run
+// pointwise ops, before it and after it.
 //
-// Traffic: a scan reads and writes each element once. A sort counts for each element how many come
+// Traffic: a scan reads and writes each element once; what else reads an element reads it again as
+// its result is there, from the L1 or the L2. A sort counts for each element how many come
 // before it, which reads a row once for each of its blocks: all but the first time from the L2.
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <bit>
+#include <string>
+#include <vector>
 
 #include "codegen/schedule.hpp"
 #include "core/ceil_div.hpp"
@@ -15,10 +19,15 @@
 namespace fusecalc {
 namespace {
 
+const Op& whole_row_op(const KernelView& kernel) {
+  return kernel.op(*std::ranges::find_if(
+      kernel.ops(), [&](OpId id) { return kernel.op(id).op_class == OpClass::kOpaque; }));
+}
+
 class WholeRows {
  public:
   explicit WholeRows(const KernelView& kernel)
-      : kernel_(kernel), op_(kernel.op(kernel.ops().front())), code_(kernel) {
+      : kernel_(kernel), op_(whole_row_op(kernel)), code_(kernel) {
     const Shape& shape = kernel_.tensor(op_.operands[0].tensor).type.shape;
     const auto rank = static_cast<std::int64_t>(shape.size());
     const std::int64_t written = op_.attributes->axes ? op_.attributes->axes->front() : -1;
@@ -31,19 +40,22 @@ class WholeRows {
   GeneratedKernel write() {
     const bool scans = op_.row->family == OpFamily::kScan;
     // The reader's pointers are members of a struct: all of them must be known first.
-    for (const TensorId output : op_.outputs) {
-      if (kernel_.needed_outside(output)) code_.parameters().output(output);
+    for (const OpId id : kernel_.ops()) {
+      for (const TensorId output : kernel_.op(id).outputs) {
+        if (kernel_.needed_outside(output)) code_.parameters().output(output);
+      }
     }
     read_as_ =
         compute_type(kernel_.tensor(scans ? op_.outputs[0] : op_.operands[0].tensor).type.dtype);
-    const std::string at =
+    std::string members =
         element_function(code_, "at(idx i)", op_.operands[0].tensor, "i", read_as_);
+    if (scans) members += taking_function();
     const std::string body = scans ? scan() : sort();
     GeneratedKernel result;
     std::string& text = result.source.text;
     text = preamble(kernel_.graph(), rows_ * length_);
     text += embedded_kernel("whole_rows");
-    text += fmt::format("\nstruct In {{\n{}{}}};\n\n", code_.parameters().members(), at);
+    text += fmt::format("\nstruct In {{\n{}{}}};\n\n", code_.parameters().members(), members);
     text += fmt::format(
         "extern \"C\" __global__ void __launch_bounds__({}) fused({}) {{\n"
         "  const In in{{{}}};\n{}}}\n",
@@ -61,23 +73,40 @@ class WholeRows {
   }
 
  private:
+  // Stores what the kernel makes at an element, once the scan's result is there.
+  std::string taking_function() {
+    std::vector<TensorId> results;
+    for (const OpId id : kernel_.ops()) {
+      for (const TensorId output : kernel_.op(id).outputs) {
+        if (kernel_.needed_outside(output)) results.push_back(output);
+      }
+    }
+    const Loop loop{.element = {.name = "i"},
+                    .ready = {{op_.outputs[0], Value{.text = "scanned", .type = read_as_}}}};
+    CodeBlock block;
+    store_full({code_, loop, block}, results);
+    return fmt::format(
+        "  __device__ __forceinline__ void take(idx i, {} scanned) const {{\n"
+        "    const int j = 0;\n{}  }}\n",
+        name_of(read_as_), block.text("    "));
+  }
+
   std::string scan() {
     const bool adds = op_.row->accumulator == Accumulator::kSum;
     const std::string what =
         fmt::format("{}, {}", adds ? "Adding" : "Multiplying", name_of(read_as_));
-    const std::string out = code_.parameters().output(op_.outputs[0]);
     if (inner_ == 1) {
       blocks_ = rows_;
       schedule_ = fmt::format("a row by {} threads", threads_);
-      return fmt::format("  scan_row<{}, {}>(in, {}, (u64)blockIdx.x * {}, {});\n", what, threads_,
-                         out, length_, length_);
+      return fmt::format("  scan_row<{}, {}>(in, (u64)blockIdx.x * {}, {});\n", what, threads_,
+                         length_, length_);
     }
     blocks_ = ceil_div(rows_, threads_);
     schedule_ = "a column by a thread";
     return fmt::format(
         "  const u64 q = (u64)blockIdx.x * {0} + threadIdx.x;\n  if (q >= {1}) return;\n"
-        "  scan_column<{2}>(in, {3}, q / {4} * {5} + q % {4}, {6}, {4});\n",
-        threads_, rows_, what, out, inner_, length_ * inner_, length_);
+        "  scan_column<{2}>(in, q / {3} * {4} + q % {3}, {5}, {3});\n",
+        threads_, rows_, what, inner_, length_ * inner_, length_);
   }
 
   std::string sort() {

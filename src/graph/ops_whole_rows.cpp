@@ -1,5 +1,5 @@
-// The rows of ops that no other op is fused with: each of their results depends on a whole row in
-// an order of its own.
+// The rows of ops whose every result depends on a whole row in an order of its own. Scans are fused
+// with pointwise ops alone, sorts with none.
 
 #include <array>
 

@@ -18,6 +18,7 @@
 #include "plan/reordering.hpp"
 #include "plan/row_order.hpp"
 #include "plan/rows_and_columns.hpp"
+#include "plan/scans.hpp"
 #include "plan/siblings.hpp"
 
 namespace fusecalc {
@@ -101,11 +102,12 @@ class Check {
   const Rules& rules_;
   const Phases* phases_ = nullptr;
   std::vector<OpId> contractions_;
+  OpId scan_ = kNone;
   bool halves_ = false;        // whether two of them make the halves that an epilogue takes
   std::vector<Kernel> parts_;  // where they are siblings, each with its own epilogue
 };
 
-// Lists the contractions on the way.
+// Finds the contractions and the scan on the way.
 Verdict Check::check_ops() {
   for (const OpId id : kernel_) {
     // A compiler that has the code of a pointwise op puts it wherever one of the table may be.
@@ -113,7 +115,9 @@ Verdict Check::check_ops() {
     if (facts(id).opaque && !known) {
       const Verdict verdict = check_op(graph_, id);
       if (!verdict.legal()) return verdict;
-      if (kernel_.size() > 1) return {Obstacle::kOwnKernel, id};
+      const bool scans = facts(id).has_kernel && op(id).row->family == OpFamily::kScan;
+      if (kernel_.size() > 1 && (!scans || scan_ != kNone)) return {Obstacle::kOwnKernel, id};
+      if (scans) scan_ = id;
     }
     if (rules_.launchable && !facts(id).has_kernel) return check_op(graph_, id);
     if (facts(id).contracts()) contractions_.push_back(id);
@@ -155,6 +159,7 @@ Verdict Check::check_fusion() {
   }
   phases_ = &resolved_->phases();
   if (const Verdict code = check_code(*resolved_, kernel_); !code.legal()) return code;
+  if (scan_ != kNone) return check_scan(*resolved_, kernel_, scan_);
   if (const Verdict edges = check_edges(); !edges.legal()) return edges;
   if (const Verdict order = row_order(*resolved_, kernel_).verdict; !order.legal()) return order;
   if (contractions_.empty()) return check_spaces();

@@ -57,6 +57,8 @@ enum class Obstacle : std::uint8_t {
   kTensorCores,
   kLibraryContraction,
   kOwnKernel,
+  kBesideScan,
+  kScanOrder,
   kCycle,
   // From here on, and kCustom: what even a single op can have.
   kNoKernel,

@@ -119,6 +119,9 @@ TEST_CASE("on the host: transpositions") {
 TEST_CASE("on the host: scattered elements") {
   check("cuda/oplists/scatter_combined", kWithCopies, "per thread");
 }
+TEST_CASE("on the host: scans with what makes their elements and what follows") {
+  check("cuda/oplists/scans_fused", kWithCopies, "a row by 256 threads");
+}
 TEST_CASE("on the host: pooling") { check("cuda/oplists/pooling_odd", kWithCopies, "per thread"); }
 TEST_CASE("on the host: depthwise convolutions of channels last") {
   check("emulation/oplists/depthwise_last", kWithCopies, "channels last");

@@ -6,8 +6,10 @@
 #include <string>
 #include <string_view>
 
+#include "device/device.hpp"
 #include "graph/graph_text.hpp"
 #include "plan/legality.hpp"
+#include "traffic/counter.hpp"
 
 using namespace fusecalc;
 using namespace fusecalc::testing;
@@ -125,19 +127,36 @@ TEST_CASE("reductions of every kind: types, second outputs, corrections") {
   CHECK(fault("var", R"("x")", R"("correction": -1)") == "/ops/0/correction: must not be negative");
 }
 
-TEST_CASE("scans and sorts stay alone, whatever feeds them") {
-  const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [64, 1000]}},
-    "ops": [{"name": "a", "op": "relu", "inputs": ["x"], "output": "r"},
+TEST_CASE("a scan runs with elementwise ops alone, a sort with none") {
+  const OpGraph graph =
+      graph_of(R"({"tensors": {"x": {"shape": [64, 1000]}, "w": {"shape": [1000]}},
+    "ops": [{"name": "a", "op": "mul", "inputs": ["x", "w"], "output": "r"},
             {"name": "b", "op": "cumsum", "inputs": ["r"], "output": "c"},
-            {"name": "c", "op": "exp", "inputs": ["c"], "output": "e"},
-            {"name": "d", "op": "topk", "inputs": ["e"], "outputs": ["v", "i"], "k": 4}]})");
+            {"name": "c", "op": "sub", "inputs": ["c", "r"], "output": "e"},
+            {"name": "d", "op": "topk", "inputs": ["e"], "outputs": ["v", "i"], "k": 4},
+            {"name": "e", "op": "sum", "inputs": ["e"], "output": "s", "axes": [1]},
+            {"name": "f", "op": "cumsum", "inputs": ["e"], "output": "t"},
+            {"name": "g", "op": "permute_view", "inputs": ["c"], "output": "p", "perm": [1, 0]},
+            {"name": "h", "op": "exp", "inputs": ["p"], "output": "q"},
+            {"name": "i", "op": "relu", "inputs": ["w"], "output": "z"},
+            {"name": "j", "op": "add", "inputs": ["c", "z"], "output": "k"}]})");
   PhaseFinder finder(graph);
-  for (const Kernel& pair : {Kernel{0, 1}, Kernel{1, 2}, Kernel{2, 3}}) {
-    for (const bool launchable : {true, false}) {
-      const Verdict verdict = check_kernel(finder, pair, {.launchable = launchable});
-      CHECK(verdict.obstacle == Obstacle::kOwnKernel);
-    }
+  const auto obstacle = [&](const Kernel& kernel, bool launchable) {
+    return check_kernel(finder, kernel, {.launchable = launchable, .on_chip_bytes = 232448})
+        .obstacle;
+  };
+  for (const bool launchable : {true, false}) {
+    CAPTURE(launchable);
+    CHECK(obstacle({0, 1, 2}, launchable) == Obstacle::kNothing);
+    CHECK(obstacle({2, 3}, launchable) == Obstacle::kOwnKernel);
+    CHECK(obstacle({1, 2, 4}, launchable) == Obstacle::kBesideScan);
+    CHECK(obstacle({1, 2, 5}, launchable) == Obstacle::kOwnKernel);
+    CHECK(obstacle({1, 6}, launchable) == Obstacle::kScanOrder);
+    CHECK(obstacle({1, 7, 8}, launchable) == Obstacle::kSpaces);
   }
+  // x and w are read, c and e written.
+  TrafficCounter counter(graph, known_devices().front());
+  CHECK(counter.count({0, 1, 2}).bytes.total() == 4 * (64000 + 1000 + 2 * 64000));
   CHECK(check_launch(finder, {1}, {.on_chip_bytes = 232448}).legal());
   CHECK(check_launch(finder, {3}, {.on_chip_bytes = 232448}).legal());
 }
