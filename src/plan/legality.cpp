@@ -116,7 +116,8 @@ Verdict Check::check_ops() {
       const Verdict verdict = check_op(graph_, id);
       if (!verdict.legal()) return verdict;
       const bool scans = facts(id).has_kernel && op(id).row->family == OpFamily::kScan;
-      if (kernel_.size() > 1 && (!scans || scan_ != kNone)) return {Obstacle::kOwnKernel, id};
+      if (kernel_.size() > 1 && !scans) return {Obstacle::kOwnKernel, id};
+      if (scan_ != kNone) return {Obstacle::kSecondScan, scan_, id};
       if (scans) scan_ = id;
     }
     if (rules_.launchable && !facts(id).has_kernel) return check_op(graph_, id);

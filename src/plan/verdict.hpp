@@ -59,6 +59,7 @@ enum class Obstacle : std::uint8_t {
   kOwnKernel,
   kBesideScan,
   kScanOrder,
+  kSecondScan,
   kCycle,
   // From here on, and kCustom: what even a single op can have.
   kNoKernel,

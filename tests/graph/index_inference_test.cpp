@@ -150,7 +150,7 @@ TEST_CASE("a scan runs with elementwise ops alone, a sort with none") {
     CHECK(obstacle({0, 1, 2}, launchable) == Obstacle::kNothing);
     CHECK(obstacle({2, 3}, launchable) == Obstacle::kOwnKernel);
     CHECK(obstacle({1, 2, 4}, launchable) == Obstacle::kBesideScan);
-    CHECK(obstacle({1, 2, 5}, launchable) == Obstacle::kOwnKernel);
+    CHECK(obstacle({1, 2, 5}, launchable) == Obstacle::kSecondScan);
     CHECK(obstacle({1, 6}, launchable) == Obstacle::kScanOrder);
     CHECK(obstacle({1, 7, 8}, launchable) == Obstacle::kSpaces);
   }
