@@ -68,6 +68,14 @@ TEST_CASE("prediction, by hand: arithmetic") {
   CHECK(2 + 7.5 == time_of(R"("x": {"shape": [16896000]})", neg, device_of_cycles()));
 }
 
+TEST_CASE("prediction, by hand: a sort compares each element with all of its row") {
+  // A thousand elements for each lane: one instruction, 2.5 for x and for each result, and 12 for
+  // each of the ten elements of a row.
+  const char* sort = R"({"op": "sort", "inputs": ["x"], "outputs": ["v", "i"]})";
+  CHECK(2 + 8.5 + 120 ==
+        time_of(R"("x": {"shape": [1689600, 10], "dtype": "f32"})", sort, device_of_cycles()));
+}
+
 TEST_CASE("prediction, by hand: special functions") {
   // silu in 16 bits: five instructions, 6.5 to load and store, and two special functions, of which
   // a multiprocessor computes 20 a cycle.
