@@ -29,9 +29,13 @@ constexpr std::array kClasses = {
     ClassRow{"pixel_shuffle", kMovement},
     ClassRow{"remainder", kPointwise},
     ClassRow{"div", kPointwise},
-    ClassRow{"log10", kPointwise},
     ClassRow{"bucketize", kPointwise},
     ClassRow{"searchsorted", kPointwise},
+    ClassRow{"bernoulli", kPointwise},
+    ClassRow{"rand", kPointwise},
+    ClassRow{"rand_like", kPointwise},
+    ClassRow{"randn", kPointwise},
+    ClassRow{"randn_like", kPointwise},
     ClassRow{"addcdiv", kPointwise},
     ClassRow{"addcmul", kPointwise},
     ClassRow{"lerp", kPointwise},
@@ -46,10 +50,11 @@ constexpr std::array kClasses = {
 
 std::unordered_map<std::string_view, AtenRule> all_rules() {
   std::unordered_map<std::string_view, AtenRule> rules;
-  for (const auto& part : {aten_view_rules(), aten_axis_rules(), aten_index_rules(),
-                           aten_movement_rules(), aten_pointwise_rules(), aten_row_rules(),
-                           aten_loss_rules(), aten_product_rules(), aten_composed_rules(),
-                           aten_recurrent_rules(), aten_window_rules(), aten_backward_rules()}) {
+  for (const auto& part :
+       {aten_view_rules(), aten_axis_rules(), aten_index_rules(), aten_movement_rules(),
+        aten_pointwise_rules(), aten_row_rules(), aten_loss_rules(), aten_product_rules(),
+        aten_composed_rules(), aten_recurrent_rules(), aten_window_rules(), aten_backward_rules(),
+        aten_quantized_rules()}) {
     for (const AtenRule& rule : part) rules.emplace(rule.op, rule);
   }
   return rules;

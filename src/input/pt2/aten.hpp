@@ -35,6 +35,7 @@ std::span<const AtenRule> aten_window_rules();
 std::span<const AtenRule> aten_backward_rules();
 std::span<const AtenRule> aten_composed_rules();
 std::span<const AtenRule> aten_recurrent_rules();
+std::span<const AtenRule> aten_quantized_rules();
 
 // Applies the rule of an op. A pointwise op without one, whose name is that of a row of the op
 // table, becomes that row.

@@ -182,12 +182,15 @@ bool put_rows(const AtenCall& call, ValueId index, ValueId values, std::int64_t 
   return put(call, index, updates, axis, combine);
 }
 
-// One number in all elements that a mask of the first axes chooses.
+// A mask of the first axes chooses the places that a value overwrites: a number, or what is the
+// same at all of them.
 bool put_where(const AtenCall& call, ValueId mask, ValueId value) {
   const auto self = call.value("self");
   const Shape& single = call.at(value).type.shape();
-  if (!self || elements_between(single, 0, single.size()) != 1) return false;
   ModelType chosen = call.at(mask).type;
+  const bool same = elements_between(single, 0, single.size()) == 1 ||
+                    single.size() + chosen.shape().size() <= call.type().shape().size();
+  if (!self || !same) return false;
   while (chosen.shape().size() < call.type().shape().size()) {
     chosen.type.shape.push_back(1);
     chosen.extents.emplace_back(std::int64_t{1});

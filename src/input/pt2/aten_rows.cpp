@@ -236,6 +236,7 @@ constexpr std::array kRowRules = {
     AtenRule{"_weight_norm_interface", weight_norm},
     AtenRule{"softmax", softmax, "softmax"},
     AtenRule{"_softmax", softmax, "softmax"},
+    AtenRule{"_safe_softmax", softmax, "softmax"},
     AtenRule{"log_softmax", softmax, "log_softmax"},
     AtenRule{"_log_softmax", softmax, "log_softmax"},
     AtenRule{"layer_norm", row_norm, "layer_norm"},

@@ -108,6 +108,30 @@ TEST_CASE("pt2: losses of counts and of angles, and distances of rows") {
   CHECK(rows("pairwise_distance", other, {4}) == Words{"custom"});
 }
 
+TEST_CASE("pt2: quantized numbers are rounded, moved and bounded") {
+  const Arguments range = {{"quant_min", -128}, {"quant_max", 127}};
+  const auto rows_with = [&](const std::string& op, Arguments arguments,
+                             std::vector<ProgramText::Size> result = {4, 8}) {
+    arguments.insert(arguments.end(), range.begin(), range.end());
+    return rows(op, arguments, result);
+  };
+  CHECK(rows_with("fake_quantize_per_tensor_affine",
+                  {{"self", "x"}, {"scale", 0.1}, {"zero_point", 0}}) ==
+        Words{"div", "round", "clamp", "mul"});
+  CHECK(rows_with("fake_quantize_per_tensor_affine",
+                  {{"self", "x"}, {"scale", 0.1}, {"zero_point", 3}}) ==
+        Words{"div", "round", "add", "clamp", "sub", "mul"});
+  // A scale for each row of x: i has four.
+  CHECK(rows_with("fake_quantize_per_channel_affine",
+                  {{"self", "x"}, {"scale", "i"}, {"zero_point", "i"}, {"axis", 0}}) ==
+        Words{"reshape", "reshape", "div", "round", "add", "clamp", "sub", "mul"});
+  CHECK(rows_with("quantize_per_tensor", {{"input", "x"}, {"scale", 0.1}, {"zero_point", 0}}) ==
+        Words{"div", "round", "clamp", "cast"});
+  CHECK(rows_with("dequantize_per_channel",
+                  {{"input", "x"}, {"scales", "w"}, {"zero_points", "w"}, {"axis", 1}}) ==
+        Words{"cast", "sub", "mul"});
+}
+
 TEST_CASE("pt2: cross entropy of smoothed labels has a share of all classes") {
   const auto smoothed = [](int reduction) {
     return model_of(

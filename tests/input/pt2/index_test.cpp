@@ -133,17 +133,21 @@ TEST_CASE("pt2: a scatter into numbers makes the tensor that it overwrites") {
 TEST_CASE("pt2: a number goes to the rows that indices name, or to where a mask is true") {
   ProgramText text = with_inputs();
   text.input("m", {8}).tensor("m", {8}, {}, kBool).input("v", {1}).input("u", {3, 4});
-  text.tensor("f", {8, 4}).tensor("p", {8, 4}).tensor("c", {8, 4});
+  text.input("w", {4}).tensor("f", {8, 4}).tensor("p", {8, 4}).tensor("c", {8, 4});
+  text.tensor("r", {8, 4});
   text.node("index_fill", {{"self", "x"}, {"dim", 0}, {"index", "n"}, {"value", 0.5}}, {"f"});
   text.node("index_put", {{"self", "x"}, {"indices", Json{"m"}}, {"values", "v"}}, {"p"});
   text.node("index_put", {{"self", "x"}, {"indices", Json{"m"}}, {"values", "u"}}, {"c"});
-  text.output("f").output("p").output("c");
+  text.node("index_put", {{"self", "x"}, {"indices", Json{"m"}}, {"values", "w"}}, {"r"});
+  text.output("f").output("p").output("c").output("r");
   const Model model = read(text);
   // As many rows as a mask chooses are not known: those of u are a custom op.
-  CHECK(rows_of(model) == Words{"full", "copy", "scatter_update", "reshape", "where", "custom"});
+  CHECK(rows_of(model) ==
+        Words{"full", "copy", "scatter_update", "reshape", "where", "custom", "reshape", "where"});
   // Three rows; all, copied; the rows, indices and their places; x, m, v and the result; x, m, u
-  // and the result.
-  CHECK(unfused(model) == 4 * (12 + 64 + 12 + 12) + 8 * 3 + 4 * (64 + 1) + 8 + 4 * (64 + 12) + 8);
+  // and the result; x, m, w and the result.
+  CHECK(unfused(model) ==
+        4 * (12 + 64 + 12 + 12) + 8 * 3 + 4 * (64 + 1) + 8 + 4 * (64 + 12) + 8 + 4 * (64 + 4) + 8);
 }
 
 TEST_CASE("pt2: one row of each place of the first axis is gathered") {
