@@ -153,7 +153,14 @@ std::string more_of(const OpGraph& graph, const Verdict& verdict) {
   }
   if (verdict.obstacle == Obstacle::kSideContraction &&
       concatenate(graph, first, graph.ops[verdict.second])) {
-    return "; one contraction with their weights concatenated would read their common input once";
+    const auto turned = [&](const Op& op) {
+      return op.row->family == OpFamily::kLinear &&
+             !graph.tensors[op.operands[1].tensor].maps.empty();
+    };
+    return turned(first) || turned(graph.ops[verdict.second])
+               ? "; here weights lie column by column (stored as [in, out])"
+               : "; one contraction with their weights concatenated would read their common input "
+                 "once";
   }
   const bool halves =
       verdict.obstacle == Obstacle::kEpiloguePart && first.row->family == OpFamily::kLinear;

@@ -329,6 +329,13 @@ TEST_CASE("weights are said to be concatenable where one contraction could compu
   CHECK(reason(weights, linear_u, R"("op": "linear", "inputs": ["m", "v"])") == advice);
   CHECK(reason(weights, linear_u, R"("op": "matmul", "inputs": ["m", "v"], "transpose_b": true)") ==
         bare);
+  const OpGraph stored = graph_of(R"({
+    "tensors": {"m": {"shape": [128, 32]}, "u": {"shape": [96, 32]}, "s": {"shape": [32, 96]}},
+    "ops": [{"op": "permute_view", "inputs": ["s"], "output": "v", "perm": [1, 0]},
+            {"name": "a", "op": "linear", "inputs": ["m", "u"], "output": "p"},
+            {"name": "b", "op": "linear", "inputs": ["m", "v"], "output": "q"}]})");
+  CHECK(obstacle(stored, {"a", "b"}) ==
+        bare + "; here weights lie column by column (stored as [in, out])");
   // They share their weights only.
   CHECK(reason(weights + R"(, "n": {"shape": [64, 32]})", linear_u,
                R"("op": "linear", "inputs": ["n", "u"])") == bare);
