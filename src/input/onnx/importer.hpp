@@ -33,6 +33,10 @@ struct OnnxKnown {
   // expanded_axis is the axis that repeats them.
   std::shared_ptr<const OnnxKnown> repeated{};
   std::optional<std::size_t> expanded_axis{};
+  // Where elements were copied to merge axes: the view that was copied, and how many of its axes
+  // each axis of this value merges.
+  std::shared_ptr<const OnnxKnown> apart{};
+  std::vector<std::size_t> merged{};
 };
 
 // Turns the nodes of an ONNX model into ops, one at a time and in their order. A rule per operator

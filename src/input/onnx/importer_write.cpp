@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <numeric>
 #include <set>
 #include <unordered_set>
 
@@ -26,6 +28,46 @@ std::vector<WrittenDim> dims_of(const Shape& shape) {
   std::vector<WrittenDim> result;
   for (const std::uint64_t extent : shape) result.emplace_back(static_cast<std::int64_t>(extent));
   return result;
+}
+
+// How many axes of the one shape each axis of the other merges; empty if it does more than merge.
+std::vector<std::size_t> merged_axes(const Shape& from, const Shape& to) {
+  std::vector<std::size_t> counts;
+  std::size_t next = 0;
+  for (const std::uint64_t extent : to) {
+    const std::size_t first = next;
+    std::uint64_t product = 1;
+    while (next < from.size() && (next == first || product < extent)) product *= from[next++];
+    if (next == first || product != extent) return {};
+    counts.push_back(next - first);
+  }
+  return next == from.size() ? counts : std::vector<std::size_t>{};
+}
+
+// Why the shape of a result is not known, and what helps.
+std::string missing_shape(const OnnxNode& node, std::string_view output) {
+  constexpr std::array<std::string_view, 4> kOfData = {"NonZero", "Unique", "Compress",
+                                                       "NonMaxSuppression"};
+  if (std::ranges::find(kOfData, node.type) != kOfData.end()) {
+    return fmt::format(
+        "how many elements {} has depends on data, not on shapes; export the model "
+        "up to here, or without the operator (a mask as Where in place of its "
+        "indices)",
+        in_quotes(output));
+  }
+  if (node.type.starts_with("Sequence")) {
+    return fmt::format(
+        "{} is a sequence of tensors, which fusecalc does not read; export the model "
+        "without it",
+        in_quotes(output));
+  }
+  const bool known = rule_of(node.domain, node.type) != nullptr;
+  return fmt::format(
+      "the file states no shape of {}, and {}; run ONNX shape inference on the model "
+      "first",
+      in_quotes(output),
+      known ? "fusecalc does not know this form of the operator"
+            : "fusecalc does not know the operator");
 }
 
 // What the graphs inside a node read from memory.
@@ -193,11 +235,25 @@ std::optional<OnnxKnown> OnnxImporter::permute(const OnnxKnown& value,
   result->permuted = std::make_shared<const OnnxKnown>(value);
   result->perm = perm;
   if (strides != contiguous(result->type.shape)) result->strides = std::move(strides);
+  if (!value.apart) return result;
+  std::vector<std::size_t> apart;
+  for (const std::size_t axis : perm) {
+    const auto first =
+        std::accumulate(value.merged.begin(),
+                        value.merged.begin() + static_cast<std::ptrdiff_t>(axis), std::size_t{0});
+    for (std::size_t i = 0; i < value.merged[axis]; ++i) apart.push_back(first + i);
+    result->merged.push_back(value.merged[axis]);
+  }
+  const auto turned = permute(*value.apart, apart);
+  if (turned) result->apart = std::make_shared<const OnnxKnown>(*turned);
   return result;
 }
 
+// What exporters merge for a batched product or a transposition and split again afterwards was
+// never copied.
 std::optional<OnnxKnown> OnnxImporter::reshape(const OnnxKnown& value, const Shape& shape) {
   if (shape == value.type.shape) return value;
+  if (value.apart && shape == value.apart->type.shape) return *value.apart;
   const OnnxKnown* from = &value;
   std::optional<OnnxKnown> copied;
   if (!value.strides.empty() && !viewable(value.type.shape, value.strides, shape)) {
@@ -205,7 +261,11 @@ std::optional<OnnxKnown> OnnxImporter::reshape(const OnnxKnown& value, const Sha
     if (!copied) return std::nullopt;
     from = &*copied;
   }
-  return write_step("reshape", {from}, {{"shape", dims_of(shape)}});
+  auto result = write_step("reshape", {from}, {{"shape", dims_of(shape)}});
+  if (!result || !copied) return result;
+  result->merged = merged_axes(value.type.shape, shape);
+  if (!result->merged.empty()) result->apart = std::make_shared<const OnnxKnown>(value);
+  return result;
 }
 
 std::optional<OnnxKnown> OnnxImporter::einsum(const std::string& equation,
@@ -255,14 +315,7 @@ bool OnnxImporter::write_custom(const OnnxNode& node, OpClass op_class, std::uin
     if (node.outputs[i].empty()) continue;
     const std::optional<TensorType> type =
         i < outputs.size() ? std::optional(outputs[i]) : stated(node, i);
-    if (!type) {
-      const bool known = rule_of(node.domain, node.type) != nullptr;
-      fail(node, fmt::format("the file states no shape of {}, and {}; run ONNX shape inference on "
-                             "the model first",
-                             in_quotes(node.outputs[i]),
-                             known ? "fusecalc does not know this form of the operator"
-                                   : "fusecalc does not know the operator"));
-    }
+    if (!type) fail(node, missing_shape(node, node.outputs[i]));
     types.push_back(model_type(type->shape, type->dtype));
     places.push_back(i);
   }

@@ -95,41 +95,71 @@ Shape window_shape(const OnnxNode& node, const Shape& fallback) {
   return {given->begin(), given->end()};
 }
 
-bool conv(OnnxImporter& in, const OnnxNode& node) {
+struct Convolution {
+  std::vector<Window> windows;
+  Shape shape;              // of the result
+  std::uint64_t depth = 1;  // products for each element
+};
+
+// Nothing where attributes do not fit together; refuses shapes that do not.
+std::optional<Convolution> convolution_of(const OnnxImporter& in, const OnnxNode& node,
+                                          const OnnxKnown* weight) {
   const OnnxKnown* x = in.input(node, 0);
-  const OnnxKnown* weight = in.input(node, 1);
   if (weight == nullptr || x->type.shape.size() < 3 ||
       weight->type.shape.size() != x->type.shape.size()) {
-    return false;
+    return std::nullopt;
   }
   const Shape& taps = weight->type.shape;
-  const std::vector<Window> windows =
-      windows_of(node, x->type.shape, window_shape(node, {taps.begin() + 2, taps.end()}));
-  if (windows.empty()) return false;
-  std::vector<OnnxImporter::Operand> inputs = {x, weight};
-  if (in.input(node, 2) != nullptr) inputs.emplace_back(in.input(node, 2));
-  std::vector<std::int64_t> stride;
-  std::vector<std::int64_t> padding;
-  std::vector<std::int64_t> dilation;
-  bool symmetric = true;
+  Convolution result{.windows = windows_of(node, x->type.shape,
+                                           window_shape(node, {taps.begin() + 2, taps.end()}))};
+  if (result.windows.empty()) return std::nullopt;
   const auto groups = static_cast<std::uint64_t>(whole_attribute(node, "group", 1));
   std::uint64_t channels = taps[1];
-  if (!checked_multiply(channels, groups)) return false;
+  if (!checked_multiply(channels, groups)) return std::nullopt;
   if (channels != x->type.shape[1]) {
     in.fail(node, fmt::format("its input of shape {} has {} channels, but its weight of shape {} "
                               "takes {} (group {})",
                               to_string(x->type.shape), x->type.shape[1], to_string(taps), channels,
                               groups));
   }
-  Shape shape = results_of(in, node, windows, false);
-  shape.insert(shape.begin(), {x->type.shape[0], taps[0]});
-  std::uint64_t depth = taps[1];
-  for (std::size_t i = 0; i < windows.size(); ++i) {
-    stride.push_back(windows[i].stride);
-    padding.push_back(windows[i].before);
-    dilation.push_back(windows[i].dilation);
-    symmetric = symmetric && windows[i].before == windows[i].after;
-    if (!checked_multiply(depth, windows[i].size)) return false;
+  result.shape = results_of(in, node, result.windows, false);
+  result.shape.insert(result.shape.begin(), {x->type.shape[0], taps[0]});
+  result.depth = taps[1];
+  for (const Window& window : result.windows) {
+    if (!checked_multiply(result.depth, window.size)) return std::nullopt;
+  }
+  return result;
+}
+
+// Of integers, less their zero points: a custom op.
+bool whole_conv(OnnxImporter& in, const OnnxNode& node) {
+  const bool scales = node.type == "QLinearConv";
+  const auto convolution = convolution_of(in, node, in.input(node, scales ? 3 : 1));
+  const auto elements = convolution ? checked_elements(convolution->shape) : std::nullopt;
+  if (!elements) return false;
+  const OnnxKnown* zero = scales ? in.input(node, 7) : nullptr;
+  const DType dtype = zero != nullptr ? zero->type.dtype : DType::kI32;
+  return in.write_custom(node, OpClass::kContract, product_flops(*elements, convolution->depth),
+                         {{convolution->shape, dtype}});
+}
+
+bool conv(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* x = in.input(node, 0);
+  const OnnxKnown* weight = in.input(node, 1);
+  const auto convolution = convolution_of(in, node, weight);
+  if (!convolution) return false;
+  const auto& [windows, shape, depth] = *convolution;
+  std::vector<OnnxImporter::Operand> inputs = {x, weight};
+  if (in.input(node, 2) != nullptr) inputs.emplace_back(in.input(node, 2));
+  std::vector<std::int64_t> stride;
+  std::vector<std::int64_t> padding;
+  std::vector<std::int64_t> dilation;
+  bool symmetric = true;
+  for (const Window& window : windows) {
+    stride.push_back(window.stride);
+    padding.push_back(window.before);
+    dilation.push_back(window.dilation);
+    symmetric = symmetric && window.before == window.after;
   }
   const OnnxImporter::Written attributes = {listed("stride", stride),
                                             listed("padding", padding),
@@ -270,6 +300,8 @@ bool global_pool(OnnxImporter& in, const OnnxNode& node) {
 
 constexpr std::array kWindowRules = {
     OnnxRuleRow{"Conv", conv},
+    OnnxRuleRow{"ConvInteger", whole_conv},
+    OnnxRuleRow{"QLinearConv", whole_conv},
     OnnxRuleRow{"ConvTranspose", transposed_conv},
     OnnxRuleRow{"MaxPool", pool},
     OnnxRuleRow{"AveragePool", pool},

@@ -123,6 +123,38 @@ TEST_CASE("onnx: repeated key heads are read once by attention") {
   CHECK(ops_of(read(proto::model(graph, 23))) == Lines{"attention(q, k, v) -> y"});
 }
 
+TEST_CASE("onnx: shapes that depend on data and sequences are told as what they are") {
+  const auto refused = [](const char* type) {
+    return refusal(proto::model({.nodes = {node(type, {"x"}, {"m"}), node("Relu", {"m"}, {"y"})},
+                                 .inputs = {value("x", {100})},
+                                 .outputs = {value("y", {50})}}));
+  };
+  CHECK(refused("NonZero") ==
+        "m.onnx: node \"node_m\" (NonZero): how many elements \"m\" has depends on data, not on "
+        "shapes; export the model up to here, or without the operator (a mask as Where in place of "
+        "its indices)");
+  CHECK(refused("SequenceConstruct") ==
+        "m.onnx: node \"node_m\" (SequenceConstruct): \"m\" is a sequence of tensors, which "
+        "fusecalc does not read; export the model without it");
+}
+
+TEST_CASE("onnx: convolutions of integers need no shape inference") {
+  constexpr int kU8 = 2;
+  constexpr int kI32 = 6;
+  Graph graph{.nodes = {node("QLinearConv", {"x", "s", "z", "w", "s", "z", "s", "z"}, {"c"},
+                             {attribute("pads", {1, 1, 1, 1}), attribute("strides", {2, 2})}),
+                        node("ConvInteger", {"c", "v"}, {"i"}), node("Relu", {"i"}, {"y"})},
+              .inputs = {value("x", {2, 3, 8, 8}, kU8), value("w", {16, 3, 3, 3}, kU8),
+                         value("v", {4, 16, 1, 1}, kU8), value("s", {}), value("z", {}, kU8)},
+              .outputs = {value("y", {2, 4, 4, 4}, kI32)}};
+  const Model model = read(proto::model(graph));
+  // x, the scale, the zero point, w and c of 2 x 16 x 4 x 4 bytes; c, v and i of 2 x 4 x 4 x 4
+  // 32-bit integers; i twice.
+  const std::uint64_t c = 2 * 16 * 16;
+  const std::uint64_t i = 4 * 2 * 4 * 16;
+  CHECK(unfused(model) == (2 * 3 * 64 + 4 + 1 + 16 * 27 + c) + (c + 64 + i) + 2 * i);
+}
+
 TEST_CASE("onnx: an unknown operator is opaque if the file states its shape") {
   Graph graph{.nodes = {node("Strange", {"x"}, {"m"}, {}, "vendor"), node("Relu", {"m"}, {"y"})},
               .inputs = {value("x", {100})},

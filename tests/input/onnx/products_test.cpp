@@ -141,6 +141,25 @@ TEST_CASE("onnx: grouped queries written out, as PyTorch has them, read their ke
   CHECK(unfused(model) == std::uint64_t{4} * (2 * 8 + 2 * 2) * 64 * 32);
 }
 
+TEST_CASE("onnx: axes that are merged and split again are not copied") {
+  for (const bool splits : {true, false}) {
+    CAPTURE(splits);
+    Graph graph{.inputs = {value("k", {2, 64, 8, 32})},
+                .outputs = {splits ? value("y", {2, 8, 32, 64}) : value("y", {4, 4, 32, 64})},
+                .constants = {integers("merged", {16, 64, 32}),
+                              integers("apart", splits ? std::vector<std::int64_t>{2, 8, 32, 64}
+                                                       : std::vector<std::int64_t>{4, 4, 32, 64})}};
+    graph.nodes = {node("Transpose", {"k"}, {"h"}, {attribute("perm", {0, 2, 1, 3})}),
+                   node("Reshape", {"h", "merged"}, {"m"}),
+                   node("Transpose", {"m"}, {"t"}, {attribute("perm", {0, 2, 1})}),
+                   node("Reshape", {"t", "apart"}, {"s"}), node("Relu", {"s"}, {"y"})};
+    const Model model = read(graph);
+    // With a copy, twice as much and more; as a view, k once and y.
+    const std::uint64_t whole = std::uint64_t{4} * 2 * 64 * 8 * 32;
+    CHECK(unfused(model) == whole * (splits ? 2 : 4));
+  }
+}
+
 TEST_CASE("onnx: a choice of two numbers has their type") {
   constexpr std::uint64_t kHalf = 10;
   const auto half = [](const char* name, std::string_view bytes) {
