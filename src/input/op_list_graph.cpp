@@ -87,6 +87,9 @@ void read_op_outputs(JsonReader& reader, WrittenOp& op, bool one) {
     op.outputs.push_back(reader.read_string());
     return;
   }
+  if (reader.peek() == JsonKind::kString) {
+    reader.fail_type("an array (\"output\" names a single tensor)");
+  }
   op.outputs = read_names(reader);
   if (op.outputs.empty()) reader.fail("must name at least one tensor");
 }
@@ -175,6 +178,9 @@ std::vector<std::pair<std::string, std::uint64_t>> read_counts(JsonReader& reade
 WrittenTensor read_tensor(JsonReader& reader, const std::string& name) {
   static constexpr std::array<std::string_view, 2> kFields = {"shape", "dtype"};
   WrittenTensor tensor{.name = name, .shape = {}, .dtype = {}};
+  if (reader.peek() == JsonKind::kArray) {
+    reader.fail_type(R"(an object, as {"shape": [128, 64]})");
+  }
   reader.read_object(kFields, [&](std::size_t field) {
     if (field == 0) {
       tensor.shape = read_dims(reader);
