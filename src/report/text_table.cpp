@@ -1,6 +1,7 @@
 #include "report/text_table.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -32,6 +33,18 @@ std::string bar(double share, std::size_t cells, bool utf8) {
   return text.append(kEighths[eighths % 8]);
 }
 
+// Where the first word of a text ends: behind the unit, if it is a number that has one.
+std::size_t word_end(std::string_view text) {
+  constexpr std::array<std::string_view, 8> kUnits = {"B", "kB", "MB", "GB", "TB", "us", "ms", "s"};
+  const std::size_t end = std::min(text.find(' '), text.size());
+  const bool number = end > 0 && text[0] >= '0' && text[0] <= '9';
+  if (!number || end == text.size()) return end;
+  const std::string_view rest = text.substr(end + 1);
+  const std::string_view unit = rest.substr(0, rest.find_first_of(" ,;:)"));
+  if (std::ranges::find(kUnits, unit) == kUnits.end()) return end;
+  return std::min(text.find(' ', end + 1), text.size());
+}
+
 bool may_be_cut(TextTable::Kind kind) {
   return kind == TextTable::Kind::kName || kind == TextTable::Kind::kWords;
 }
@@ -42,7 +55,7 @@ std::vector<std::string> lines_of_words(std::string_view text, std::size_t colum
   std::vector<std::string> lines(1);
   std::size_t used = 0;
   while (!text.empty()) {
-    const std::size_t end = std::min(text.find(' '), text.size());
+    const std::size_t end = word_end(text);
     std::string_view word = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     const std::size_t width = display_width(word);

@@ -11,7 +11,8 @@
 
 namespace fusecalc {
 
-// Text in lines of at most so many columns, broken at spaces; words that are longer are cut.
+// Text in lines of at most so many columns, broken at spaces, but not before the unit of a number;
+// words that are longer are cut.
 std::vector<std::string> lines_of_words(std::string_view text, std::size_t columns);
 
 // A table for people, at most as wide as its reader's terminal: bars shrink first, then names are

@@ -77,6 +77,14 @@ TEST_CASE("text table: names that are cut stay distinct") {
   CHECK(text.substr(text.find('\n', second) + 1).starts_with(first));
 }
 
+TEST_CASE("text table: a number stays with its unit") {
+  using Lines = std::vector<std::string>;
+  CHECK(lines_of_words("x 67.11 MB, w 8.192 kB", 12) == Lines{"x 67.11 MB,", "w 8.192 kB"});
+  CHECK(lines_of_words("x 67.11 MB, w 8.192 kB", 9) == Lines{"x", "67.11 MB,", "w", "8.192 kB"});
+  CHECK(lines_of_words("1.0 us to 2.0 us, bound", 9) == Lines{"1.0 us to", "2.0 us,", "bound"});
+  CHECK(lines_of_words("of 8 rows", 4) == Lines{"of 8", "rows"});
+}
+
 TEST_CASE("text table: what has no title has no heading, and colours take no room") {
   const Style style{.colour = true, .width = 40};
   TextTable table({{"", Kind::kName}, {"", Kind::kWords}}, style, 0);
