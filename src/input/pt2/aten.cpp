@@ -36,6 +36,21 @@ constexpr std::array kClasses = {
     ClassRow{"rand_like", kPointwise},
     ClassRow{"randn", kPointwise},
     ClassRow{"randn_like", kPointwise},
+    ClassRow{"randint", kPointwise},
+    ClassRow{"normal", kPointwise},
+    ClassRow{"exponential", kPointwise},
+    ClassRow{"sinc", kPointwise},
+    ClassRow{"i0", kPointwise},
+    ClassRow{"lgamma", kPointwise},
+    ClassRow{"digamma", kPointwise},
+    ClassRow{"erfinv", kPointwise},
+    ClassRow{"heaviside", kPointwise},
+    ClassRow{"copysign", kPointwise},
+    ClassRow{"nextafter", kPointwise},
+    ClassRow{"ldexp", kPointwise},
+    ClassRow{"special_entr", kPointwise},
+    ClassRow{"isclose", kPointwise},
+    ClassRow{"signbit", kPointwise},
     ClassRow{"addcdiv", kPointwise},
     ClassRow{"addcmul", kPointwise},
     ClassRow{"lerp", kPointwise},
@@ -54,7 +69,7 @@ std::unordered_map<std::string_view, AtenRule> all_rules() {
        {aten_view_rules(), aten_axis_rules(), aten_index_rules(), aten_movement_rules(),
         aten_pointwise_rules(), aten_row_rules(), aten_loss_rules(), aten_product_rules(),
         aten_composed_rules(), aten_recurrent_rules(), aten_window_rules(), aten_backward_rules(),
-        aten_quantized_rules()}) {
+        aten_quantized_rules(), aten_elementwise_rules()}) {
     for (const AtenRule& rule : part) rules.emplace(rule.op, rule);
   }
   return rules;

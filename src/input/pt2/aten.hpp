@@ -28,6 +28,7 @@ std::span<const AtenRule> aten_axis_rules();
 std::span<const AtenRule> aten_movement_rules();
 std::span<const AtenRule> aten_index_rules();
 std::span<const AtenRule> aten_pointwise_rules();
+std::span<const AtenRule> aten_elementwise_rules();
 std::span<const AtenRule> aten_row_rules();
 std::span<const AtenRule> aten_loss_rules();
 std::span<const AtenRule> aten_product_rules();

@@ -108,6 +108,21 @@ TEST_CASE("pt2: losses of counts and of angles, and distances of rows") {
   CHECK(rows("pairwise_distance", other, {4}) == Words{"custom"});
 }
 
+TEST_CASE("pt2: elementwise ops that a few rows compute") {
+  const Arguments x = {{"self", "x"}};
+  CHECK(rows("frac", x) == Words{"trunc", "sub"});
+  CHECK(rows("xlogy", {{"self", "x"}, {"other", "t"}}) == Words{"log", "mul", "eq", "where"});
+  CHECK(rows("hypot", {{"self", "x"}, {"other", "t"}}) == Words{"square", "fma", "sqrt"});
+  CHECK(rows("hardshrink", x) == Words{"abs", "gt", "where"});
+  CHECK(rows("softshrink", x) == Words{"clamp", "sub"});
+  CHECK(rows("rrelu", x) == Words{"leaky_relu"});
+  CHECK(rows("rrelu", {{"self", "x"}, {"training", true}}) == Words{"custom"});
+  CHECK(rows("erfc", x) == Words{"erf", "sub"});
+  CHECK(rows("logit", x) == Words{"sub", "div", "log"});
+  CHECK(rows("logit", {{"self", "x"}, {"eps", 0.1}}) == Words{"clamp", "sub", "div", "log"});
+  CHECK(rows("special_expit", x) == Words{"sigmoid"});
+}
+
 TEST_CASE("pt2: quantized numbers are rounded, moved and bounded") {
   const Arguments range = {{"quant_min", -128}, {"quant_max", 127}};
   const auto rows_with = [&](const std::string& op, Arguments arguments,

@@ -1,0 +1,102 @@
+// Pointwise ATen ops that several rows of the op table compute, or a row of another name.
+
+#include <array>
+
+#include "input/pt2/aten.hpp"
+
+namespace fusecalc {
+namespace {
+
+using Step = AtenCall::Step;
+
+Step operand(const AtenCall& call, std::string_view name) {
+  if (const auto value = call.value(name)) return call.operand(*value);
+  return call.number(name);
+}
+
+Step self_of(const AtenCall& call) {
+  const auto self = call.value("self");
+  return self ? Step(call.tensor(*self)) : std::nullopt;
+}
+
+bool row_of(const AtenCall& call, std::string_view row) {
+  return call.last_step(row, {self_of(call)});
+}
+
+bool fraction(const AtenCall& call, std::string_view) {
+  const Step x = self_of(call);
+  return call.last_step("sub", {x, call.step("trunc", {x})});
+}
+
+// x log y, and 0 where x is 0.
+bool x_log_y(const AtenCall& call, std::string_view) {
+  const Step x = operand(call, "self");
+  const Step product = call.step("mul", {x, call.step("log", {operand(call, "other")})});
+  return call.last_step("where", {call.step("eq", {x, 0.0}), 0.0, product});
+}
+
+bool hypotenuse(const AtenCall& call, std::string_view) {
+  const Step a = self_of(call);
+  const Step b = operand(call, "other");
+  return call.last_step("sqrt", {call.step("fma", {a, a, call.step("square", {b})})});
+}
+
+bool hard_shrink(const AtenCall& call, std::string_view) {
+  const Step x = self_of(call);
+  const double least = call.number("lambd").value_or(0.5);
+  return call.last_step("where", {call.step("gt", {call.step("abs", {x}), least}), x, 0.0});
+}
+
+bool soft_shrink(const AtenCall& call, std::string_view) {
+  const Step x = self_of(call);
+  const double bound = call.number("lambd").value_or(0.5);
+  const Step inner =
+      call.step("clamp", {x}, {{.name = "min", .value = -bound}, {.name = "max", .value = bound}});
+  return call.last_step("sub", {x, inner});
+}
+
+// Outside of training, the slope is the mean of its bounds.
+bool random_relu(const AtenCall& call, std::string_view) {
+  if (call.truth("training", false)) return false;
+  const double slope =
+      (call.number("lower").value_or(1.0 / 8) + call.number("upper").value_or(1.0 / 3)) / 2;
+  return call.last_step("leaky_relu", {self_of(call)},
+                        {{.name = "negative_slope", .value = slope}});
+}
+
+bool complementary_error(const AtenCall& call, std::string_view) {
+  return call.last_step("sub", {1.0, call.step("erf", {self_of(call)})});
+}
+
+// log(x / (1 - x)) of x, which eps keeps away from 0 and 1.
+bool logit(const AtenCall& call, std::string_view) {
+  Step x = self_of(call);
+  if (const auto eps = call.number("eps")) {
+    x = call.step("clamp", {x},
+                  {{.name = "min", .value = *eps}, {.name = "max", .value = 1 - *eps}});
+  }
+  return call.last_step("log", {call.step("div", {x, call.step("sub", {1.0, x})})});
+}
+
+constexpr std::array kElementwiseRules = {
+    AtenRule{"frac", fraction},
+    AtenRule{"xlogy", x_log_y},
+    AtenRule{"hypot", hypotenuse},
+    AtenRule{"hardshrink", hard_shrink},
+    AtenRule{"softshrink", soft_shrink},
+    AtenRule{"rrelu", random_relu},
+    AtenRule{"erfc", complementary_error},
+    AtenRule{"special_erfc", complementary_error},
+    AtenRule{"logit", logit},
+    AtenRule{"special_logit", logit},
+    AtenRule{"special_expit", row_of, "sigmoid"},
+    AtenRule{"special_erf", row_of, "erf"},
+    AtenRule{"special_exp2", row_of, "exp2"},
+    AtenRule{"special_log1p", row_of, "log1p"},
+};
+
+}  // namespace
+
+std::span<const AtenRule> aten_elementwise_rules() { return kElementwiseRules; }
+
+}  // namespace fusecalc
