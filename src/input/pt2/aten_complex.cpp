@@ -182,6 +182,15 @@ bool multiply(const AtenCall& call) {
   return pairs.has_value();
 }
 
+// The magnitude of each pair.
+bool magnitude(const AtenCall& call, const ProgramValue& value) {
+  const auto real = part_of(call, value, 0);
+  const auto imaginary = part_of(call, value, 1);
+  if (!real || !imaginary) return false;
+  const auto square = call.step("square", {*imaginary});
+  return call.last_step("sqrt", {call.step("fma", {*real, *real, square})});
+}
+
 bool one_of(std::string_view op, std::initializer_list<std::string_view> names) {
   return std::ranges::find(names, op) != names.end();
 }
@@ -204,6 +213,7 @@ bool apply_complex_rule(const AtenCall& call, std::string_view op) {
   if (op == "index_select") return gather_pairs(call, value, "index");
   if (values.size() != 1) return false;
   if (op == "view_as_real") return to_pairs(call, value);
+  if (op == "abs") return magnitude(call, value);
   if (op == "real" || op == "imag") return show_part(call, value, op == "imag" ? 1 : 0);
   if (one_of(op, {"slice", "slice_copy", "narrow"})) return slice_pairs(call, value);
   if (one_of(op, {"alias", "detach", "clone", "contiguous", "lift_fresh_copy", "_to_copy", "to"})) {

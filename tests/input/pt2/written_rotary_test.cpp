@@ -313,4 +313,10 @@ TEST_CASE("pt2: complex numbers that are no pairs, or that other ops read, are o
   parts.node("mul", {{"self", "r"}, {"other", "i"}}, {"y"}).output("y");
   CHECK(rows_of(read(parts)) == Words{"mul"});
   CHECK(unfused(read(parts)) == 4 * (8 + 4));
+  // Magnitudes, as those of a spectrum: one part is squared, and read beside the other.
+  ProgramText lengths;
+  lengths.input("f", {4}).tensor("f", {4}, {}, kComplex).tensor("y", {4});
+  lengths.node("abs", {{"self", "f"}}, {"y"}).output("y");
+  CHECK(rows_of(read(lengths)) == Words{"square", "fma", "sqrt"});
+  CHECK(unfused(read(lengths)) == 4 * (2 * 4 + 3 * 4 + 2 * 4));
 }
