@@ -89,7 +89,7 @@ constexpr std::array<std::string_view, 65> kReasons = {
     "{0} needs whole rows in an order of its own, so it stays a separate kernel",
     "{0} takes the elements of its rows in order, and only elementwise ops run in its kernel",
     "{1} reads the result of {0} at other places than {5}, whose kernel takes elements in order",
-    "a kernel takes the elements of rows in order for one of {0} and {1}, not for both",
+    "a kernel has one scan at most; {0} and {1} are two",
     "another kernel must run between them: it uses the result of one, and the other uses its "
     "result",
     "fusecalc generates no {0} kernels; it counts their bytes only",
