@@ -140,8 +140,6 @@ constexpr std::array kPointwiseOps = {
                                     [](In x, At) { return std::expm1(x[0]); })),
     with_instructions(8, pointwise("log2", 1, kFloat, 1, "logarithm to base 2", "log2(a)",
                                    [](In x, At) { return std::log2(x[0]); })),
-    with_instructions(8, pointwise("log10", 1, kFloat, 1, "logarithm to base 10", "log10(a)",
-                                   [](In x, At) { return std::log10(x[0]); })),
     with_instructions(22, pointwise("erf", 1, kFloat, 1, "error function", "erf(a)",
                                     [](In x, At) { return std::erf(x[0]); })),
     with_jumps(pointwise("floor", 1, kPromote, 1, "the next whole number below", "round_down(a)",

@@ -1,6 +1,7 @@
 // Pointwise ATen ops that several rows of the op table compute, or a row of another name.
 
 #include <array>
+#include <cmath>
 
 #include "input/pt2/aten.hpp"
 
@@ -64,6 +65,10 @@ bool random_relu(const AtenCall& call, std::string_view) {
                         {{.name = "negative_slope", .value = slope}});
 }
 
+bool decimal_logarithm(const AtenCall& call, std::string_view) {
+  return call.last_step("mul", {call.step("log2", {self_of(call)}), std::log10(2.0)});
+}
+
 bool complementary_error(const AtenCall& call, std::string_view) {
   return call.last_step("sub", {1.0, call.step("erf", {self_of(call)})});
 }
@@ -85,6 +90,7 @@ constexpr std::array kElementwiseRules = {
     AtenRule{"hardshrink", hard_shrink},
     AtenRule{"softshrink", soft_shrink},
     AtenRule{"rrelu", random_relu},
+    AtenRule{"log10", decimal_logarithm},
     AtenRule{"erfc", complementary_error},
     AtenRule{"special_erfc", complementary_error},
     AtenRule{"logit", logit},

@@ -117,6 +117,7 @@ TEST_CASE("pt2: elementwise ops that a few rows compute") {
   CHECK(rows("softshrink", x) == Words{"clamp", "sub"});
   CHECK(rows("rrelu", x) == Words{"leaky_relu"});
   CHECK(rows("rrelu", {{"self", "x"}, {"training", true}}) == Words{"custom"});
+  CHECK(rows("log10", x) == Words{"log2", "mul"});
   CHECK(rows("erfc", x) == Words{"erf", "sub"});
   CHECK(rows("logit", x) == Words{"sub", "div", "log"});
   CHECK(rows("logit", {{"self", "x"}, {"eps", 0.1}}) == Words{"clamp", "sub", "div", "log"});
