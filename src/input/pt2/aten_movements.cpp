@@ -109,46 +109,12 @@ bool embedding(const AtenCall& call, std::string_view) {
   return call.op("embedding", {call.tensor(*weight), call.tensor(*indices)});
 }
 
-// Bags of one size, which begin at multiples of it: rows of the table, and their sum, mean or
-// maximum.
-bool bags_of_one_size(const AtenCall& call, ValueId weight, ValueId indices) {
-  static constexpr std::array<std::string_view, 3> kModes = {"sum", "mean", "max"};
-  const auto mode = static_cast<std::size_t>(call.whole("mode", 0));
-  const auto offsets = call.value("offsets");
-  const Shape& result = call.type().shape();
-  if (!offsets || mode >= kModes.size() || result.size() != 2 || result[0] == 0) return false;
-  if (call.truth("include_last_offset", false) || call.whole("padding_idx", -1) >= 0) return false;
-  for (std::size_t i = 1; i < call.results(); ++i) {
-    if (call.used(i)) return false;
-  }
-  const std::uint64_t count = elements_of(call.at(indices).type);
-  const std::uint64_t size = count / result[0];
-  const auto begins = AffineReader(call.graph()).numbers(call.tensor(*offsets));
-  if (!begins || begins->along.size() != 1 || begins->constant != 0 || size * result[0] != count ||
-      (result[0] > 1 && begins->along[0] != static_cast<double>(size))) {
-    return false;
-  }
-  ModelGraph& graph = call.graph();
-  const auto names = reshaped(graph, call.tensor(indices),
-                              model_type({result[0], size}, call.at(indices).type.dtype()));
-  ModelType rows = model_type({result[0], size, result[1]}, call.at(weight).type.dtype());
-  auto chosen =
-      names ? graph.op("embedding", {call.tensor(weight), *names}, {}, rows) : std::nullopt;
-  if (const auto factors = call.value("per_sample_weights"); factors && chosen) {
-    const auto each = reshaped(graph, call.tensor(*factors),
-                               model_type({result[0], size, 1}, call.at(*factors).type.dtype()));
-    chosen = each ? graph.op("mul", {*chosen, *each}, {}, rows) : std::nullopt;
-  }
-  return chosen && call.op(kModes[mode], {*chosen}, {listed("axes", {1})});
-}
-
-// Of bags whose sizes are unknown, a custom op that reads the rows that the indices name, at most
-// the table.
+// Sums, means or maxima of rows are a custom op that reads the rows that the indices name, at most
+// the table: PyTorch has one kernel for it.
 bool embedding_bag(const AtenCall& call, std::string_view) {
   const auto weight = call.value("weight");
   const auto indices = call.value("indices");
   if (!weight || !indices || call.at(*weight).type.shape().size() != 2) return false;
-  if (bags_of_one_size(call, *weight, *indices)) return true;
   std::uint64_t rows = elements_of(call.at(*indices).type);
   if (!checked_multiply(rows, call.at(*weight).type.shape()[1])) return false;
   std::vector<ModelGraph::TensorId> inputs;

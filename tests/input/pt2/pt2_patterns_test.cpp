@@ -376,27 +376,6 @@ TEST_CASE("pt2: a bag of embeddings reads the rows that it names") {
   CHECK(unfused(read(text)) == 4 * 20 * 8 + 8 * 20 + 8 * 4 + 4 * 4 * 8);
 }
 
-TEST_CASE("pt2: bags of one size are rows of the table, and their sum, mean or maximum") {
-  constexpr int kI64 = 5;
-  const auto ops = [](int mode, int step, bool weighed) {
-    ProgramText text;
-    text.input("w", {1000, 8}).input("i", {20}).tensor("i", {20}, {}, kI64);
-    text.input("f", {20}).tensor("o", {4}, {}, kI64).tensor("y", {4, 8});
-    text.node("arange", {{"start", 0}, {"end", 4 * step}, {"step", step}}, {"o"});
-    std::vector<std::pair<std::string, nlohmann::json>> arguments = {
-        {"weight", "w"}, {"indices", "i"}, {"offsets", "o"}, {"mode", mode}};
-    if (weighed) arguments.emplace_back("per_sample_weights", "f");
-    text.node("embedding_bag", arguments, {"y"}).output("y");
-    return rows_of(read(text));
-  };
-  CHECK(ops(0, 5, false) == Words{"reshape", "embedding", "sum"});
-  CHECK(ops(1, 5, false).back() == "mean");
-  CHECK(ops(2, 5, false).back() == "max");
-  CHECK(ops(0, 5, true) == Words{"reshape", "embedding", "reshape", "mul", "sum"});
-  // The last bag is longer.
-  CHECK(ops(0, 4, false) == Words{"iota", "custom"});
-}
-
 TEST_CASE("pt2: a known condition selects what it selects") {
   ProgramText text;
   text.input("x", {4}).tensor("one", {4}, {}, kBool).tensor("w", {4}).tensor("y", {4});
