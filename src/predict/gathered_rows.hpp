@@ -6,8 +6,8 @@
 
 namespace fusecalc {
 
-// Bytes of rows of an input that indices name, in the pieces that are fetched. Which these are is not known: as many of each row as
-// there are draws, evenly.
+// Bytes of rows of an input that indices name, in the pieces that are fetched. Which these are is
+// not known: as many of each row as there are draws, evenly.
 struct GatheredRows {
   double drawn = 0;
   double counted = 0;   // by the byte rules: no more than the table has

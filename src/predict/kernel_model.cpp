@@ -14,6 +14,7 @@
 #include "predict/fetched.hpp"
 #include "predict/gathered_rows.hpp"
 #include "predict/l2_model.hpp"
+#include "predict/ordered_rows.hpp"
 #include "predict/row_model.hpp"
 
 namespace fusecalc {
@@ -25,23 +26,9 @@ constexpr double kHalves = 1.3;      // times as many for types of two bytes, wh
 constexpr double kBytes = 1.6;       // and of one
 constexpr double kScattered = 0.62;  // elements per multiprocessor and cycle, without neighbours
 
-// Of a sort, which compares each element with all of its row: of the code, not by its time.
-constexpr double kComparison = 12;
-constexpr double kSortDoubt = 0.5;
-
 // Of kernels that were not measured.
 constexpr double kUnknownBytesDoubt = 0.3;
 constexpr double kUnknownTimeDoubt = 0.6;
-
-double comparisons_of(const OpGraph& graph, const Op& op) {
-  if (op.row->family != OpFamily::kSort) return 0;
-  const Tensor& sorted = graph.tensors[op.operands[0].tensor];
-  const auto rank = static_cast<std::int64_t>(sorted.type.shape.size());
-  const std::int64_t axis = op.attributes->axes ? op.attributes->axes->front() : -1;
-  const std::uint64_t length =
-      sorted.type.shape[static_cast<std::size_t>(axis < 0 ? axis + rank : axis)];
-  return static_cast<double>(sorted.elements) * static_cast<double>(length);
-}
 
 bool is_contraction(const Op& op) { return op.op_class == OpClass::kContract; }
 
@@ -212,15 +199,20 @@ KernelWork KernelModel::streaming_work(const Kernel& kernel, const KernelTraffic
           ? kKeptLines
           : 1.0;
   const double each = instructions_of(kernel, kNone);
-  const double comparisons = comparisons_of(graph_, graph_.ops[kernel.front()]);
-  const double instructions = accesses + space * each + comparisons * kComparison;
+  double sorting = 0;  // instructions
+  double scanning = 0;
+  for (const OpId id : kernel) {
+    sorting += sort_instructions(graph_, graph_.ops[id]);
+    scanning += scan_us(graph_, graph_.ops[id], device_);
+  }
+  const double instructions = accesses + space * each + sorting;
   constexpr double kLong = 400;  // instructions, from which on registers and caches of code matter
   if (each > kLong) work.time_doubt = 0.2;
-  if (comparisons > 0) work.time_doubt = kSortDoubt;
-  work.compute_us = std::max(
-      {lane_us(device_, instructions), special_us(device_, space * special_functions_of(kernel)),
-       scattered /
-           (near * kScattered * device_.multiprocessors * constants_.clock_ghz.value * kGiga)});
+  if (sorting > 0 || scanning > 0) work.time_doubt = kOrderDoubt;
+  work.compute_us = std::max({scanning, lane_us(device_, instructions),
+                              special_us(device_, space * special_functions_of(kernel)),
+                              scattered / (near * kScattered * device_.multiprocessors *
+                                           constants_.clock_ghz.value * kGiga)});
   if (!phases.rows.empty()) {
     add_row_latency(graph_, kernel, phases, space, device_, work);
     work.fixed_us += cluster_waves_us(phases, counter_.rows_fit(phases), device_);

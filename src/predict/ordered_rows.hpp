@@ -1,0 +1,17 @@
+#pragma once
+
+#include "predict/kernel_work.hpp"
+
+namespace fusecalc {
+
+// What ops take whose rows have an order (codegen/whole_rows.cpp), on top of what streams take.
+
+// Instructions of a sort, which compares each element with all of its row; 0 of other ops.
+double sort_instructions(const OpGraph& graph, const Op& op);
+
+// Of a scan, whose elements wait for those before them; 0 of other ops.
+double scan_us(const OpGraph& graph, const Op& op, const Device& device);
+
+inline constexpr double kOrderDoubt = 0.4;  // of the time, by few measurements
+
+}  // namespace fusecalc
