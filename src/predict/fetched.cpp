@@ -1,6 +1,8 @@
 #include "predict/fetched.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "plan/overlaps.hpp"

@@ -4,6 +4,10 @@
 #include "predict/fetched.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
 
 #include "analysis/analyze.hpp"
 #include "graph/graph_text.hpp"
