@@ -460,9 +460,8 @@ __device__ __forceinline__ void put(T* tensor, u64 i, C value) {
   store_as(tensor[i], value);
 }
 
-// Adds to a count that blocks share, and returns what it was: whoever finds the adds of other
-// blocks in it also sees what they had written by then, other threads of a block up to a barrier
-// ahead of this. As fences of their own, __threadfence() takes twice as long.
+// Adds to a count that blocks share, and returns the count before. A block that finds another's add
+// in it sees what the other's threads wrote before the barrier ahead of that add.
 __device__ __forceinline__ u32 arrive_at(u32* count, u32 more) {
   u32 before;
   asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;"

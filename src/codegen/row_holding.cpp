@@ -66,14 +66,34 @@ Needed when_needed(const KernelView& kernel, TensorId id, std::uint8_t first) {
   return needed;
 }
 
+// Whether nothing is computed of a value after a phase, unless of `kept`: what is not held is
+// computed where it is needed, from what it was made of.
+bool is_done(const KernelView& kernel, TensorId id, TensorId kept, std::uint8_t phase,
+             std::set<TensorId>& seen) {
+  if (id == kept || !seen.insert(id).second) return true;
+  const OpGraph& graph = kernel.graph();
+  return std::ranges::all_of(graph.readers[graph.tensors[id].value], [&](OpId reader) {
+    if (!kernel.contains(reader)) return true;
+    const Op& op = kernel.op(reader);
+    if (!op.rows.empty() && (op.passes > 1 || kernel.runs_in(reader) > phase)) return false;
+    return std::ranges::all_of(op.outputs, [&](TensorId output) {
+      if (kernel.is_row_result(output)) return true;
+      if (kernel.needed_outside(output) && kernel.stored_in(output) > phase) return false;
+      return is_done(kernel, output, kept, phase, seen);
+    });
+  });
+}
+
 // A group of a value is read before those that are made in the same phase are held.
 std::vector<Held> with_places(const KernelView& kernel, const std::vector<Needed>& needed) {
   std::vector<Held> held;
   std::vector<const Needed*> in_place;  // what each place holds last
   for (const Needed& each : needed) {
     const auto free = std::ranges::find_if(in_place, [&](const Needed* other) {
+      std::set<TensorId> seen;
       return kernel.makes(each.tensor) && other->last == each.first &&
-             kernel.tensor(other->tensor).type.dtype == kernel.tensor(each.tensor).type.dtype;
+             kernel.tensor(other->tensor).type.dtype == kernel.tensor(each.tensor).type.dtype &&
+             is_done(kernel, other->tensor, each.tensor, each.first, seen);
     });
     held.push_back(
         {.tensor = each.tensor, .place = static_cast<std::size_t>(free - in_place.begin())});

@@ -134,6 +134,11 @@ TEST_CASE("what is made of a row takes its place, where the row is not needed ag
   const GeneratedKernel both =
       generated(graph_of(text + R"(, {"op": "mul", "inputs": ["x", "y"], "output": "z"}]})"));
   CHECK(both.shared_bytes > one.shared_bytes);
+  // Neither where it is needed by way of something that is computed late.
+  const GeneratedKernel late =
+      generated(graph_of(text + R"(, {"op": "neg", "inputs": ["x"], "output": "n"},
+                                  {"op": "add", "inputs": ["n", "y"], "output": "z"}]})"));
+  CHECK(late.shared_bytes > one.shared_bytes);
   const GeneratedKernel rounded =
       generated(graph_of(text + R"(, {"op": "round", "inputs": ["y"], "output": "z"}]})"));
   CHECK_FALSE(contains(rounded, "= divide_rough("));

@@ -101,6 +101,9 @@ TEST_CASE("on the host: norms whose rows are stored in another order") {
 TEST_CASE("on the host: rows computed in the place of what is added") {
   check("cuda/oplists/residuals_in_place", kWithCopies, "held in");
 }
+TEST_CASE("on the host: held rows that are needed again by way of what is computed late") {
+  check("emulation/oplists/late_uses", kWithCopies, "held in shared memory");
+}
 TEST_CASE("on the host: gradients of norms") {
   check("cuda/oplists/norm_gradients", kWithCopies, "rows by");
 }
