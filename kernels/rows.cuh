@@ -335,6 +335,21 @@ __device__ __forceinline__ void merge_left(S& state, S* from, u32 columns, u32 b
   state = states[threadIdx.x % kWide];
 }
 
+// Merges what so many blocks left, one state each, for the whole block: all that a thread reads is
+// on its way before the first is merged.
+template <int kThreads, u32 kBlocks, typename S>
+__device__ __forceinline__ void merge_blocks_left(S& state, const S* from, void* scratch) {
+  state.reset();
+#pragma unroll 16
+  for (u32 begin = 0; begin < kBlocks; begin += kThreads) {
+    S left;
+    left.reset();
+    if (begin + threadIdx.x < kBlocks) left = from[begin + threadIdx.x];
+    state.merge(left);
+  }
+  merge_block<kThreads>(state, scratch);
+}
+
 // Values that are held for another pass, in shared memory or in registers. The compiler would give
 // each byte a register of its own: the asm makes it keep whole words.
 template <typename P>

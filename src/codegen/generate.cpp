@@ -27,7 +27,8 @@ std::string preamble(const OpGraph& graph, std::uint64_t space) {
   // Leaves room for the last block's threads beyond the end.
   constexpr std::uint64_t kMostIn32Bits = std::uint64_t{1} << 31U;
   std::string text = std::string(embedded_kernel("elements")) + '\n';
-  text += fmt::format("typedef {} idx;\n\n", most < kMostIn32Bits ? "u32" : "u64");
+  text += fmt::format("typedef u{0} idx;\ntypedef i{0} signed_idx;\n\n",
+                      most < kMostIn32Bits ? 32 : 64);
   for (const std::string_view part : {"arithmetic", "rows", "combine"}) {
     text += embedded_kernel(part);
     text += '\n';

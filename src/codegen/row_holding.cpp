@@ -161,4 +161,19 @@ std::vector<Held> find_held(const KernelView& kernel, std::uint64_t space, std::
   return with_places(kernel, needed);
 }
 
+std::vector<Held> find_read(const KernelView& kernel, std::uint64_t space) {
+  std::vector<Held> read;
+  for (const OpId id : kernel.ops()) {
+    for (const Operand& operand : kernel.op(id).operands) {
+      if (operand.tensor == kNone || kernel.makes(operand.tensor)) continue;
+      const Tensor& tensor = kernel.tensor(operand.tensor);
+      const bool whole = tensor.elements == space && tensor.window == tensor.value;
+      if (!whole || is_packed(tensor.type.dtype)) continue;
+      if (std::ranges::find(read, tensor.value, &Held::tensor) != read.end()) continue;
+      read.push_back({.tensor = tensor.value, .place = read.size()});
+    }
+  }
+  return read;
+}
+
 }  // namespace fusecalc

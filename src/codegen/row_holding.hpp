@@ -17,6 +17,9 @@ struct Held {
 // `space` is the loop's number of elements, `last` the last phase.
 std::vector<Held> find_held(const KernelView& kernel, std::uint64_t space, std::uint8_t last);
 
+// Full-size values that the kernel reads as they lie in memory.
+std::vector<Held> find_read(const KernelView& kernel, std::uint64_t space);
+
 // What a held value takes per element: in registers values made here are kept as they were
 // computed, in shared memory as they would be stored.
 std::uint64_t register_bytes(const KernelView& kernel, TensorId id);

@@ -176,19 +176,21 @@ void RowWriter::write_phase(std::uint8_t phase) {
 }
 
 // All copies to shared memory are started ahead of the loop, in two groups: the second arrives
-// while the first is computed on.
+// while the first is computed on. Where all copies are to registers, what some threads skip is
+// computed on first: ptxas would start a load that only a branch needs right before that branch.
 void RowWriter::write_loops(const Round& round, std::uint8_t phase) {
   const std::string& copies = round.copies;
   std::vector<Stretch> stretches;
   const std::uint64_t in_shared = schedule_.in_shared;
   if (copies.empty() || in_shared < 2) {
-    stretches.push_back({.begin = 0, .end = in_shared});
+    if (in_shared > 0) stretches.push_back({.begin = 0, .end = in_shared});
   } else {
     stretches.push_back({.begin = 0, .end = in_shared / 2});
     stretches.push_back({.begin = in_shared / 2, .end = in_shared});
   }
   stretches.push_back({.begin = in_shared, .end = schedule_.rounds, .in_registers = true});
   const std::size_t groups = stretches.size() - 1;
+  const bool skipped_first = !copies.empty() && groups == 0;
   if (!round.end_copies.empty()) write_ends(round.end_copies);
   for (std::size_t i = 0; i < stretches.size() && !copies.empty(); ++i) {
     write_loop(stretches[i], copies, true);
@@ -196,14 +198,15 @@ void RowWriter::write_loops(const Round& round, std::uint8_t phase) {
   }
   body_ += round.row_results;
   write_pivots(phase);
+  if (schedule_.shifted && skipped_first) write_ends(round.ends);
   for (std::size_t i = 0; i < stretches.size(); ++i) {
     if (!copies.empty() && i < groups) {
       body_ += fmt::format("  wait_for_copies<{}>();\n", groups - 1 - i);
     }
     // A loop that stores results as large as the rows has registers for fewer rounds at once.
-    write_loop(stretches[i], round.text, roots_.full.empty());
+    write_loop(stretches[i], round.text, roots_.full.empty(), skipped_first);
   }
-  if (schedule_.shifted) write_ends(round.ends);
+  if (schedule_.shifted && !skipped_first) write_ends(round.ends);
 }
 
 // The elements before a row's first whole group and after its last, one for each of the team's
@@ -258,7 +261,8 @@ std::uint64_t RowWriter::rounds_together() const {
   return std::clamp(kMostGroups / std::max<std::uint64_t>(1, groups), std::uint64_t{1}, usual);
 }
 
-void RowWriter::write_loop(const Stretch& stretch, const std::string& text, bool light) {
+void RowWriter::write_loop(const Stretch& stretch, const std::string& text, bool light,
+                           bool skipped_first) {
   const std::string placed = with_places(text, stretch.in_registers);
   if (!gathered_.empty()) {
     return schedule_.columns ? write_column_rounds(stretch, placed)
@@ -273,8 +277,9 @@ void RowWriter::write_loop(const Stretch& stretch, const std::string& text, bool
         named ? end - begin : unrolled(end - begin, light, rounds_together());
     write_rounds({.begin = begin, .end = end}, together, guarded, placed);
   };
+  if (skipped_first) rounds(std::max(stretch.begin, whole), stretch.end, true);
   rounds(stretch.begin, std::min(stretch.end, whole), false);
-  rounds(std::max(stretch.begin, whole), stretch.end, true);
+  if (!skipped_first) rounds(std::max(stretch.begin, whole), stretch.end, true);
 }
 
 void RowWriter::write_rounds(const Stretch& stretch, std::uint64_t unrolled, bool guarded,

@@ -222,9 +222,8 @@ std::string RowWriter::write_loss(OpId id) {
       type, memory, partial_bytes_, total);
   partial_bytes_ += room(blocks() * sizeof(double));
   return fmt::format(
-      "    {1}.reset();\n"
-      "    for (u32 i = threadIdx.x; i < {3}; i += {0}) {1}.merge({2}[i]);\n"
-      "    merge_block<{0}>({1}, scratch);\n    if (threadIdx.x == 0) {{\n{4}    }}\n",
+      "    merge_blocks_left<{0}, {3}>({1}, {2}, scratch);\n"
+      "    if (threadIdx.x == 0) {{\n{4}    }}\n",
       schedule_.threads, total, memory, blocks(), final.text("      "));
 }
 

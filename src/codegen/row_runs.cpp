@@ -57,8 +57,11 @@ std::string RowWriter::through_runs(const std::string& inside) {
     names += fmt::format("  {}{}* const {} = run_{} - begin;\n", made ? "" : "const ", type, memory,
                          memory);
   }
-  text += "  end_copy_group();\n  wait_for_copies<0>();\n  __syncthreads();\n  {\n" + names +
-          inside + "  }\n";
+  // Loads take constant parts of signed indices into themselves; unsigned ones might wrap.
+  text +=
+      "  end_copy_group();\n  wait_for_copies<0>();\n  __syncthreads();\n  {\n"
+      "  typedef signed_idx idx;\n" +
+      names + inside + "  }\n";
   if (!stores.empty()) text += "  __syncthreads();\n" + stores;
   return text;
 }

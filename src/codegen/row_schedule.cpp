@@ -61,6 +61,16 @@ bool hold_in_registers(RowSchedule& schedule, const RowWork& work) {
   return true;
 }
 
+// Where some threads have a group less than others, or ends, a branch would keep what is read after
+// it back until the rest has been worked on. Of blocks that end, others take the place and read in
+// the meantime; those that stay read a row's groups ahead, as long as there are many blocks.
+void read_ahead(RowSchedule& schedule, const RowWork& work) {
+  const std::uint64_t groups = work.rows.row_length() / schedule.width;
+  if (!schedule.shifted && groups % schedule.team == 0) return;
+  if (schedule.threads > kShortRowThreads) return;
+  schedule.copies = hold_in_registers(schedule, work);
+}
+
 // A multiprocessor has one block of 1,024 threads where these have more than 32 registers. Of half
 // as many it has two, one of which loads while the other works.
 void prefer_two_blocks(RowSchedule& schedule, const RowWork& work) {
@@ -208,7 +218,10 @@ RowSchedule along_memory(const RowWork& work, unsigned width, const Device& devi
     }
     if (schedule.team > kWarp) split(schedule, work, work.rows.rows(), device);
   }
-  if (work.adds_up && schedule.splits == 1) stay(schedule, work, device);
+  if (work.adds_up && schedule.splits == 1) {
+    if (work.read_once) read_ahead(schedule, work);
+    stay(schedule, work, device);
+  }
   return schedule;
 }
 

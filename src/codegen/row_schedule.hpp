@@ -49,6 +49,7 @@ struct RowWork {
   std::uint64_t stored_bytes = 0;      // the same, as they would be stored in memory
   std::uint64_t least_bytes = 4;       // of an element of one of them, as it would be stored
   bool holds = false;                  // whether they may
+  bool read_once = false;              // they are needed once: to hold them is to read ahead
   bool plain = false;                  // all of them come from memory as they are
   std::uint64_t state_bytes = 0;       // of the largest state, per row
   bool waits = false;                  // blocks that share a row wait for each other in between

@@ -66,12 +66,15 @@ void RowWriter::plan(bool rows_fit, const Device& device) {
     moments = moments || kernel_.op(id).row->accumulator == Accumulator::kMoments;
     places = places || finds_place(kernel_.op(id));
   }
-  const std::vector<Held> held = find_held(kernel_, space_, last_);
+  std::vector<Held> held = find_held(kernel_, space_, last_);
+  const bool once = held.empty() && !loops_after(0);
+  if (once) held = find_read(kernel_, space_);
   // There is room for one window a thread beside the states of rows.
   windows_ = has_windows(kernel_);
   RowWork work{.rows = rows_,
                .widest_bytes = windows_ ? 16 : 16 / group_width(kernel_, roots_, space_),
-               .holds = rows_fit && !held.empty(),
+               .holds = rows_fit && !held.empty() && !once,
+               .read_once = once && !held.empty(),
                .state_bytes = state_bytes_,
                .waits = loops_after(0) || !roots_.losses.empty(),
                .writes = !roots_.full.empty(),

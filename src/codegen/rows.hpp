@@ -70,7 +70,8 @@ class RowWriter {
   void write_phase(std::uint8_t phase);
   void write_pivots(std::uint8_t phase);
   void write_loops(const Round& round, std::uint8_t phase);
-  void write_loop(const Stretch& stretch, const std::string& text, bool light);
+  void write_loop(const Stretch& stretch, const std::string& text, bool light,
+                  bool skipped_first = false);
   void write_rounds(const Stretch& stretch, std::uint64_t unrolled, bool guarded,
                     const std::string& text);
   void write_gathered(const Stretch& stretch, const std::string& text);

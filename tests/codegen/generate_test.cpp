@@ -118,6 +118,27 @@ TEST_CASE("a sum of losses runs few blocks, and prefetches the scores that it pi
   CHECK(contains(kernel, "if (r < 32000)"));
 }
 
+TEST_CASE("blocks that sum losses have all of a short row on its way before they look at it") {
+  const auto loss = [](const std::string& columns) {
+    return generated(graph_of(R"({"format": "fusecalc.ops/1", "dtype": "bf16",
+        "tensors": {"x": {"shape": [79946, )" +
+                              columns + R"(]}, "t": {"shape": [79946], "dtype": "i64"}},
+        "ops": [{"op": "cross_entropy", "inputs": ["x", "t"], "output": "loss"}]})"));
+  };
+  const GeneratedKernel odd = loss("777");
+  const std::string& text = odd.source.text;
+  const std::size_t rows = text.find("for (u32 block");
+  REQUIRE(rows != std::string::npos);
+  CHECK(text.rfind("copy_now(h0") < text.find("take(", rows));
+  // What some threads skip comes first: the row's ends, then the round beyond the whole ones.
+  CHECK(text.find("= h0_end;") < text.rfind("for (u32 k = 6; k < 7; ++k)"));
+  CHECK(text.rfind("for (u32 k = 6; k < 7; ++k)") < text.rfind("for (u32 k = 0; k < 6; ++k)"));
+  CHECK(contains(odd, "merge_blocks_left<128, "));
+  // Nothing keeps loads of whole rounds back, and blocks of long rows have no registers for it.
+  CHECK_FALSE(contains(loss("768"), "copy_now(h0"));
+  CHECK_FALSE(contains(loss("32001"), "copy_now(h0"));
+}
+
 TEST_CASE("what is made of a row takes its place, where the row is not needed again") {
   const std::string text = R"({"format": "fusecalc.ops/1", "dtype": "f32",
       "tensors": {"x": {"shape": [4811, 12345]}},
