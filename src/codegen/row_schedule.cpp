@@ -63,11 +63,12 @@ bool hold_in_registers(RowSchedule& schedule, const RowWork& work) {
 
 // Where some threads have a group less than others, or ends, a branch would keep what is read after
 // it back until the rest has been worked on. Of blocks that end, others take the place and read in
-// the meantime; those that stay read a row's groups ahead, as long as there are many blocks.
+// the meantime; those that stay read a row's groups ahead, if they are many and the blocks small.
 void read_ahead(RowSchedule& schedule, const RowWork& work) {
   const std::uint64_t groups = work.rows.row_length() / schedule.width;
   if (!schedule.shifted && groups % schedule.team == 0) return;
-  if (schedule.threads > kShortRowThreads) return;
+  const std::uint64_t bytes = std::uint64_t{schedule.rounds} * schedule.width * work.stored_bytes;
+  if (bytes <= kFlightBytes || schedule.threads > kShortRowThreads) return;
   schedule.copies = hold_in_registers(schedule, work);
 }
 
@@ -160,15 +161,22 @@ void split(RowSchedule& schedule, const RowWork& work, std::uint64_t blocks, con
   schedule.rounds = static_cast<unsigned>(ceil_div(schedule.rounds, schedule.splits));
 }
 
-// Blocks that sum over all rows merge their sums in the end: the fewer there are, the better.
+// Blocks that sum over all rows merge their sums in the end: the fewer there are, the better. Where
+// that takes little of a block's time, there are several times as many as run at once, so that
+// faster multiprocessors have more of them.
 void stay(RowSchedule& schedule, const RowWork& work, const Device& device) {
   constexpr unsigned kResidentThreads = 1536;
   constexpr unsigned kHeavyThreads = 1024;  // that hold much of their own in registers
+  constexpr unsigned kLightThreads = 2048;  // that go through runs, or share long rows
+  constexpr unsigned kTurns = 4;
+  const bool heavy = schedule.holds() || work.state_bytes > kNarrowStateBytes;
+  const bool light = !heavy && (schedule.in_runs || schedule.threads > kShortRowThreads);
   if (schedule.resident == 0) {
-    const bool heavy = schedule.holds() || work.state_bytes > kNarrowStateBytes;
-    schedule.resident = (heavy ? kHeavyThreads : kResidentThreads) / schedule.threads;
+    const unsigned threads = heavy ? kHeavyThreads : light ? kLightThreads : kResidentThreads;
+    schedule.resident = threads / schedule.threads;
   }
-  const std::uint64_t blocks = std::uint64_t{schedule.resident} * device.multiprocessors;
+  const std::uint64_t blocks =
+      std::uint64_t{schedule.resident} * (light ? kTurns : 1) * device.multiprocessors;
   if (blocks < ceil_div(work.rows.rows(), schedule.teams())) schedule.stays = blocks;
 }
 

@@ -101,13 +101,13 @@ TEST_CASE("a long row is copied on chip whole before any of it is read") {
   CHECK(!contains(kernel, "@"));  // every place was filled in
 }
 
-TEST_CASE("a sum of losses runs few blocks, and prefetches the scores that it picks") {
+TEST_CASE("a sum of losses runs fewer blocks than rows, and prefetches the scores that it picks") {
   const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dtype": "bf16",
       "tensors": {"x": {"shape": [8192, 32000]}, "t": {"shape": [8192], "dtype": "i64"}},
       "ops": [{"op": "cross_entropy", "inputs": ["x", "t"], "output": "loss"}]})");
   const GeneratedKernel kernel = generated(graph);
-  CHECK(kernel.blocks == 396);  // three on each of 132 multiprocessors
-  CHECK(contains(kernel, "for (u32 block = blockIdx.x; block < 8192; block += 396)"));
+  CHECK(kernel.blocks == 2112);  // four at once on each of 132 multiprocessors, four times
+  CHECK(contains(kernel, "for (u32 block = blockIdx.x; block < 8192; block += 2112)"));
   const std::string& text = kernel.source.text;
   CHECK(text.rfind("fetch(p0, ") < text.find("merge_block<512>(s"));
   // The number of the class is loaded once.

@@ -346,7 +346,7 @@ TEST_CASE("a sum over all rows runs few blocks, each of which takes several rows
   const RowSchedule schedule = schedule_rows(work, kDevice);
   CHECK(schedule.threads == 512);  // 4000 groups, five rounds or more
   CHECK(schedule.rounds == 8);
-  CHECK(schedule.stays == 3 * 132);  // 1536 threads to a multiprocessor
+  CHECK(schedule.stays == 4 * 4 * 132);  // 1536 threads to a multiprocessor
   const RowLayout few = rows_of(390, 32000);
   const RowSchedule each = schedule_rows(
       {.rows = few, .widest_bytes = 2, .state_bytes = 28, .waits = true, .adds_up = true}, kDevice);
