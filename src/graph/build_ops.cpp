@@ -259,8 +259,10 @@ void GraphBuilder::apply_partial(const WrittenOp& written, Op& op) const {
     if (operand.tensor == kNone || items.empty()) continue;
     const auto item = items.find(graph_.tensors[operand.tensor].name);
     if (item == items.end()) continue;
-    operand.reads =
-        std::min(written.reads[item->second].second, graph_.tensors[operand.tensor].elements);
+    // An input that is given twice is one tensor: what is stated of it counts once.
+    operand.reads = found[item->second] ? 0
+                                        : std::min(written.reads[item->second].second,
+                                                   graph_.tensors[operand.tensor].elements);
     found[item->second] = true;
   }
   for (std::size_t item = 0; item < found.size(); ++item) {
