@@ -149,14 +149,14 @@ void infer_slice(Inference& op) {
     for (std::size_t i = 0; i < count; ++i) axes.push_back(static_cast<std::int64_t>(i));
   }
   const auto check_count = [&](Attribute attribute, std::size_t size) {
-    if (size != 0 && size != count) {
+    if (size != count) {
       op.fail_attribute(attribute, fmt::format("has {} entries, expected {}", size, count));
     }
   };
   check_count(Attribute::kAxes, axes.size());
-  check_count(Attribute::kStarts, attributes.starts.size());
-  check_count(Attribute::kEnds, attributes.ends.size());
-  check_count(Attribute::kSteps, attributes.steps.size());
+  if (!attributes.starts.empty()) check_count(Attribute::kStarts, attributes.starts.size());
+  if (!attributes.ends.empty()) check_count(Attribute::kEnds, attributes.ends.size());
+  if (!attributes.steps.empty()) check_count(Attribute::kSteps, attributes.steps.size());
   StridedMap source;
   std::vector<std::uint64_t> strides = strides_of(shape);
   std::vector<bool> cut(shape.size(), false);

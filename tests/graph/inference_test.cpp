@@ -403,6 +403,11 @@ TEST_CASE("shapes that do not fit are refused with the location") {
         "/ops/0/inputs/1: \"b\" of shape [3, 4] is [out, in], and in = 4 does not match the last "
         "axis "
         "of \"a\" of shape [2, 3]");
+  // No axes are not the default.
+  for (const std::string_view slice : {"slice", "slice_view"}) {
+    CHECK(fault(slice, R"("a")", R"("a": {"shape": [2, 3]})", R"("axes": [], "starts": [1])") ==
+          "/ops/0/axes: has 0 entries, expected 1");
+  }
 }
 
 TEST_CASE("a declared result is pinned: its type is taken, its shape must agree") {
