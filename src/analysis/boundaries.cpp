@@ -67,8 +67,8 @@ struct PlannedKernels {
 };
 
 // Finds the boundaries of one plan, kernel by kernel: to the readers of each tensor that a kernel
-// writes, and to later readers of each tensor that it reads: all of them where these are few, else
-// the next.
+// writes, and to later readers of each tensor that it reads: all of them where the tensor has few
+// readers, else the next.
 class BoundaryFinder {
  public:
   explicit BoundaryFinder(const PlannedKernels& planned)
@@ -87,7 +87,6 @@ class BoundaryFinder {
   void add_of(KernelId kernel);
   const std::vector<KernelId>& readers_of(TensorId value);
   OpId first_reader(KernelId kernel, TensorId value) const;
-  KernelId next_reader(KernelId kernel, TensorId value) const;
   void add(KernelId a, KernelId b, TensorId tensor, bool feeds);
   Boundary judge(KernelId a, KernelId b, TensorId tensor);
   void explain_obstacle(Boundary& boundary, KernelId a, KernelId b);
@@ -109,7 +108,7 @@ class BoundaryFinder {
   TrafficCounter counter_;
   PathFinder paths_;
   Boundaries found_;
-  std::vector<KernelId> readers_;
+  std::unordered_map<TensorId, std::vector<KernelId>> readers_;
   // Of the kernel at hand: the first boundary with each other kernel.
   std::unordered_map<KernelId, std::size_t> judged_;
   Kernel both_;
@@ -136,21 +135,23 @@ void BoundaryFinder::add_of(KernelId kernel) {
   for (const KernelTraffic::Entry& entry : traffic.reads) {
     // Pairs of many readers would be too many for anyone to read.
     constexpr std::size_t kFewReaders = 8;
-    const bool few = graph_.readers[entry.tensor].size() <= kFewReaders;
-    KernelId next = next_reader(kernel, entry.tensor);
-    while (next != kNone) {
-      add(kernel, next, entry.tensor, false);
-      next = few ? next_reader(next, entry.tensor) : kNone;
-    }
+    const std::vector<KernelId>& readers = readers_of(entry.tensor);
+    auto later = std::ranges::upper_bound(readers, kernel);
+    const auto end =
+        readers.size() <= kFewReaders || later == readers.end() ? readers.end() : later + 1;
+    for (; later != end; ++later) add(kernel, *later, entry.tensor, false);
   }
 }
 
+// Kernels in the order in which they run. Many of them may ask for the readers of one tensor.
 const std::vector<KernelId>& BoundaryFinder::readers_of(TensorId value) {
-  readers_.clear();
-  for (const OpId op : graph_.readers[value]) readers_.push_back(owner_[op]);
-  std::ranges::sort(readers_);
-  readers_.erase(std::unique(readers_.begin(), readers_.end()), readers_.end());
-  return readers_;
+  const auto [known, added] = readers_.try_emplace(value);
+  std::vector<KernelId>& readers = known->second;
+  if (!added) return readers;
+  for (const OpId op : graph_.readers[value]) readers.push_back(owner_[op]);
+  std::ranges::sort(readers);
+  readers.erase(std::unique(readers.begin(), readers.end()), readers.end());
+  return readers;
 }
 
 // The first op of a kernel that reads the value: found among the kernel's ops or the value's
@@ -164,17 +165,6 @@ OpId BoundaryFinder::first_reader(KernelId kernel, TensorId value) const {
   for (const OpId op : kernels_[kernel]) {
     const auto inputs = graph_.outline.inputs_of(op);
     if (std::ranges::find(inputs, value, &Outline::Input::value) != inputs.end()) return op;
-  }
-  return kNone;
-}
-
-// The next kernel that reads the value, ordered by each kernel's first op that reads it.
-KernelId BoundaryFinder::next_reader(KernelId kernel, TensorId value) const {
-  const std::span<const OpId> readers = graph_.readers[value];
-  auto reader = std::upper_bound(readers.begin(), readers.end(), first_reader(kernel, value));
-  for (; reader != readers.end(); ++reader) {
-    const KernelId next = owner_[*reader];
-    if (next != kernel && first_reader(next, value) == *reader) return next;
   }
   return kNone;
 }

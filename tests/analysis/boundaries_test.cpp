@@ -99,7 +99,7 @@ TEST_CASE("two kernels that read what a third one writes have a boundary") {
                       PlanKind::kUnfused) == std::vector<std::string>{"a|b:e", "a|c:e", "b|c:e"});
 }
 
-TEST_CASE("kernels that share an input are linked in the order in which they first read it") {
+TEST_CASE("kernels that share an input are linked in the order in which they run") {
   // The second reader's place is between the ops of the first.
   CHECK(boundaries_of(R"({"tensors": {"x": {"shape": [8]}, "z": {"shape": [8]}},
     "ops": [{"name": "a", "op": "exp", "inputs": ["x"], "output": "p"},
@@ -110,6 +110,37 @@ TEST_CASE("kernels that share an input are linked in the order in which they fir
     "fuse": [["a", "c", "e"]]})",
                       PlanKind::kExplicit) ==
         std::vector<std::string>{"a+c+e|b:x", "a+c+e|d:x", "b|d:x"});
+  // The first kernel begins with another op.
+  CHECK(boundaries_of(R"({"tensors": {"x": {"shape": [8]}, "z": {"shape": [8]}},
+    "ops": [{"name": "a", "op": "exp", "inputs": ["z"], "output": "p"},
+            {"name": "b", "op": "neg", "inputs": ["x"], "output": "q"},
+            {"name": "c", "op": "add", "inputs": ["p", "x"], "output": "r"}],
+    "fuse": [["a", "c"]]})",
+                      PlanKind::kExplicit) == std::vector<std::string>{"a+c|b:x"});
+}
+
+TEST_CASE("a kernel that writes a tensor and uses it has one boundary with another reader") {
+  CHECK(boundaries_of(R"({"tensors": {"x": {"shape": [8]}},
+    "ops": [{"name": "a", "op": "exp", "inputs": ["x"], "output": "p"},
+            {"name": "b", "op": "neg", "inputs": ["p"], "output": "q"},
+            {"name": "c", "op": "abs", "inputs": ["p"], "output": "r"}],
+    "fuse": [["a", "c"]]})",
+                      PlanKind::kExplicit) == std::vector<std::string>{"a+c|b:p"});
+}
+
+TEST_CASE("of a few kernels every pair has a boundary, however many ops read what they share") {
+  std::string ops;
+  for (int i = 0; i < 12; ++i) {
+    ops += fmt::format(R"({}{{"name": "{}{}", "op": "mul", "inputs": ["x", {}], "output": "y{}"}})",
+                       i == 0 ? "" : ", ", "abc"[i / 4], i % 4, i, i);
+  }
+  CHECK(boundaries_of(fmt::format(R"({{"tensors": {{"x": {{"shape": [8]}}}}, "ops": [{}],
+    "fuse": [["a0", "a1", "a2", "a3"], ["b0", "b1", "b2", "b3"], ["c0", "c1", "c2", "c3"]]}})",
+                                  ops),
+                      PlanKind::kExplicit) ==
+        std::vector<std::string>{"a0+a1+a2+1 more|b0+b1+b2+1 more:x",
+                                 "a0+a1+a2+1 more|c0+c1+c2+1 more:x",
+                                 "b0+b1+b2+1 more|c0+c1+c2+1 more:x"});
 }
 
 TEST_CASE("kernels that only read the same weight are told so") {
