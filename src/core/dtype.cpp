@@ -75,6 +75,11 @@ DType promote(DType a, DType b) {
   const Row& left = row_of(a);
   const Row& right = row_of(b);
   if (left.family != right.family) return left.family > right.family ? a : b;
+  const auto is_unsigned = [](DType t) { return t == DType::kU8 || t == DType::kU4; };
+  const Row& without_sign = is_unsigned(a) ? left : right;
+  if (is_unsigned(a) != is_unsigned(b) && without_sign.bits >= std::max(left.bits, right.bits)) {
+    return without_sign.bits == 4 ? DType::kI8 : DType::kI16;
+  }
   return left.rank >= right.rank ? a : b;
 }
 

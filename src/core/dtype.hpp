@@ -42,7 +42,8 @@ std::uint64_t bytes_of(DType dtype, std::uint64_t elements);
 std::optional<std::uint64_t> checked_bytes_of(DType dtype, std::uint64_t elements);
 
 // The type that an operation on both yields: any float over any integer over bool, then the wider;
-// f16 with bf16 is f32.
+// f16 with bf16 is f32, and a signed integer with an unsigned one that is as wide the next wider
+// signed one.
 DType promote(DType a, DType b);
 
 }  // namespace fusecalc

@@ -64,6 +64,12 @@ TEST_CASE("the type of a result is the wider of its inputs' types") {
   CHECK(sum("i64", "bf16") == "bf16 [2]");
   CHECK(sum("i8", "i32") == "i32 [2]");
   CHECK(sum("bool", "u8") == "u8 [2]");
+  // Neither holds the values of the other.
+  CHECK(sum("i8", "u8") == "i16 [2]");
+  CHECK(sum("u8", "i4") == "i16 [2]");
+  CHECK(sum("i4", "u4") == "i8 [2]");
+  CHECK(sum("u4", "i8") == "i8 [2]");
+  CHECK(sum("u8", "i16") == "i16 [2]");
   CHECK(sum("f16", "f16") == "f16 [2]");
 }
 
