@@ -362,9 +362,11 @@ std::uint64_t PhaseFinder::added_by(const Outline::Input& input, std::uint64_t t
   const GridPart* part = touched == input.touched ? overlaps_.part_of(input) : nullptr;
   if (part == nullptr) {
     sum->others = std::min(sum->others + touched, input.elements);
-  } else if (std::ranges::find(sum->parts, part) == sum->parts.end()) {
-    sum->parts.push_back(part);
-    sum->of_parts = elements_of_union(sum->parts).value_or(input.elements);
+  } else if (!std::ranges::binary_search(sum->parts, part)) {
+    sum->parts.insert(std::ranges::lower_bound(sum->parts, part), part);
+    const auto [known, added] = unions_.try_emplace(sum->parts, input.elements);
+    if (added) known->second = elements_of_union(sum->parts).value_or(input.elements);
+    sum->of_parts = known->second;
   }
   sum->apart = std::min(sum->apart + apart, input.elements);
   const std::uint64_t before = sum->elements;

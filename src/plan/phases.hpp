@@ -185,11 +185,11 @@ class PhaseFinder {
   // What ops of the kernel take of a value whose parts overlap.
   struct Overlap {
     TensorId value = kNone;
-    std::vector<const GridPart*> parts;
-    std::uint64_t of_parts = 0;  // elements of all parts together
-    std::uint64_t others = 0;    // the sum of what is taken otherwise
-    std::uint64_t apart = 0;     // the sum of all, as if no parts overlapped
-    std::uint64_t elements = 0;  // the smaller of both
+    std::vector<const GridPart*> parts;  // sorted
+    std::uint64_t of_parts = 0;          // elements of all parts together
+    std::uint64_t others = 0;            // the sum of what is taken otherwise
+    std::uint64_t apart = 0;             // the sum of all, as if no parts overlapped
+    std::uint64_t elements = 0;          // the smaller of both
   };
   std::uint32_t made_by(std::size_t place, TensorId value) const;
   bool reads_in_step(std::size_t place, const Outline::Input& input) const;
@@ -226,7 +226,8 @@ class PhaseFinder {
   std::vector<PhaseRange> made_ranges_;     // parallel to made_
   std::vector<Window> windows_;
   const Overlaps overlaps_;
-  std::vector<Overlap> overlapping_;  // of few values
+  std::vector<Overlap> overlapping_;                              // of few values
+  std::map<std::vector<const GridPart*>, std::uint64_t> unions_;  // elements of parts together
   // Of parts of values, by the value's place and whether the kernel makes it: how many elements.
   std::map<std::tuple<std::uint32_t, bool, Part>, std::uint64_t> parts_;
 };

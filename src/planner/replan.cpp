@@ -108,6 +108,8 @@ class Replanning {
     std::ranges::sort(ops);
     const auto known = best_.find(ops);
     if (known != best_.end() && known->second == ordered(stretch)) return false;
+    const auto holds = [&](const Kernel& few) { return std::ranges::includes(ops, few); };
+    if (std::ranges::any_of(too_much_, holds)) return std::nullopt;
     const std::size_t share = std::min(left_, share_);
     std::size_t work = share;
     Replanned replanned = replans_one_(stretch, work);
@@ -118,7 +120,11 @@ class Replanning {
       [[maybe_unused]] const bool sorted = sort_canonically(graph_, stretch);
       assert(sorted);
     }
-    if (!replanned.is_best) return better ? std::optional(true) : std::nullopt;
+    if (!replanned.is_best) {
+      if (better) return true;
+      too_much_.push_back(std::move(ops));
+      return std::nullopt;
+    }
     best_[std::move(ops)] = ordered(stretch);
     return better;
   }
@@ -135,6 +141,8 @@ class Replanning {
   std::size_t share_ = 0;  // of the work, for one stretch
   std::size_t left_ = work_.most;
   std::map<Kernel, std::vector<Kernel>> best_;  // of the ops of stretches
+  // Ops of stretches that took more than their share, which never grows: more ops take more.
+  std::vector<Kernel> too_much_;
 };
 
 }  // namespace
