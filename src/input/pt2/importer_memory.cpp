@@ -74,7 +74,9 @@ void Pt2Importer::write_back(ValueId target, ModelGraph::TensorId result) {
       patch.reads.emplace_back(old, 0);
     }
     base.value.tensor = graph_.custom({old, result}, std::span(&base.value.type, 1), patch)[0];
+    base.value.base = ProgramValue::kNoTensor;
     base.value.pairs = ProgramValue::kNoTensor;
+    base.value.number.reset();
     base.version = storage.version;
   }
   written.value.tensor = result;

@@ -287,6 +287,20 @@ TEST_CASE("pt2: memory that is written part by part is what the parts are joined
   CHECK(unfused(read(placed)) == 4 * 4 * 32);
 }
 
+TEST_CASE("pt2: memory that was a number is none once a part of a part of it is written") {
+  ProgramText text;
+  text.input("a", {2, 3}).tensor("e", {4, 8}).tensor("y", {4, 8});
+  text.tensor("rows", {2, 8}, {8, 1}).tensor("part", {2, 3}, {8, 1}).tensor("new", {2, 3}, {8, 1});
+  text.node("zeros", {{"size", Json{4, 8}}}, {"e"});
+  text.node("slice", {{"self", "e"}, {"dim", 0}, {"start", 0}, {"end", 2}}, {"rows"});
+  text.node("slice", {{"self", "rows"}, {"dim", 1}, {"start", 0}, {"end", 3}}, {"part"});
+  text.node("copy_", {{"self", "part"}, {"src", "a"}}, {"new"});
+  text.node("relu", {{"self", "e"}}, {"y"}).output("y");
+  const Model model = read(text);
+  CHECK(rows_of(model) == Words{"full", "custom", "relu"});
+  CHECK(unfused(model) == 4 * (32 + 2 * 6 + 2 * 32));
+}
+
 TEST_CASE("pt2: differences, halves, norms and errors are ops of the table") {
   ProgramText text;
   text.input("x", {4, 8}).input("t", {4, 8}).tensor("d", {4, 7}).tensor("g", {4, 4});
