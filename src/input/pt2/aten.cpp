@@ -80,10 +80,12 @@ std::unordered_map<std::string_view, AtenRule> all_rules() {
 bool apply_aten_rule(const AtenCall& call, std::string_view op) {
   static const std::unordered_map<std::string_view, AtenRule> rules = all_rules();
   if (apply_complex_rule(call, op)) return true;
-  // Other rules know no pairs.
-  for (const ValueId id : call.all_values()) {
-    if (call.at(id).pairs != ProgramValue::kNoTensor) (void)call.tensor(id);
-  }
+  // Other rules know no pairs: the op is opaque, and reads and writes them as they are. What makes
+  // a tensor like another takes its shape alone.
+  const std::vector<ValueId> values = call.all_values();
+  const auto is_pairs = [&](ValueId id) { return call.at(id).pairs != ProgramValue::kNoTensor; };
+  const bool reads = !op.starts_with("new_") && !op.ends_with("_like");
+  if (reads && std::ranges::any_of(values, is_pairs)) return false;
   const auto found = rules.find(op);
   if (found != rules.end()) return found->second.apply(call, found->second.row);
   return pointwise_by_name(call, op);

@@ -138,15 +138,49 @@ bool complex(const AtenCall& call) {
   return joined_parts(call, {call.tensor(*real), call.tensor(*imaginary)});
 }
 
-// Both numbers of each pair, scaled.
+// Both numbers of each pair by a row of the table.
+bool each_number(const AtenCall& call, std::string_view row,
+                 std::vector<ModelGraph::Input> numbers) {
+  const auto type = call.pairs();
+  const auto pairs = type ? call.graph().op(row, std::move(numbers), {}, *type) : std::nullopt;
+  if (pairs) call.set_pairs(0, *pairs);
+  return pairs.has_value();
+}
+
 bool scale(const AtenCall& call, ValueId of, double factor) {
   const ProgramValue value = call.copy_of(of);
   if (!is_complex(value) || value.type.shape() != call.type().shape()) return false;
   if (factor == 1) return call.equal(0, of), true;
-  const auto pairs =
-      call.graph().op("mul", {value.pairs, factor}, {}, call.graph().type(value.pairs));
-  if (pairs) call.set_pairs(0, *pairs);
-  return pairs.has_value();
+  return each_number(call, "mul", {value.pairs, factor});
+}
+
+// Pairs times real numbers, or by them.
+bool scale_by(const AtenCall& call, std::string_view row, ValueId of, ValueId factors) {
+  const ProgramValue real = call.copy_of(factors);
+  const ProgramValue value = call.copy_of(of);
+  if (!is_complex(value) || is_complex(real) || !is_float(real.type.dtype())) return false;
+  const auto column =
+      reshaped(call.graph(), call.tensor(factors), with_last(real.type, 1, real.type.dtype()));
+  return column && each_number(call, row, {value.pairs, *column});
+}
+
+bool divide(const AtenCall& call) {
+  const auto self = call.value("self");
+  const auto other = call.value("other");
+  if (!self) return false;
+  const auto number = other ? call.at(*other).number : call.number("other");
+  if (number) return *number != 0 && scale(call, *self, 1 / *number);
+  return other && scale_by(call, "div", *self, *other);
+}
+
+// Sums and differences of two.
+bool add(const AtenCall& call, std::string_view row) {
+  const auto self = call.value("self");
+  const auto other = call.value("other");
+  if (!self || !other || call.number("alpha").value_or(1) != 1) return false;
+  const ProgramValue a = call.copy_of(*self);
+  const ProgramValue b = call.copy_of(*other);
+  return is_complex(a) && is_complex(b) && each_number(call, row, {a.pairs, b.pairs});
 }
 
 // A product turns the pairs of one factor by those of the other.
@@ -159,8 +193,10 @@ bool multiply(const AtenCall& call) {
   if (call.at(*self).number) return scale(call, *other, *call.at(*self).number);
   ProgramValue x = call.copy_of(*self);
   ProgramValue angles = call.copy_of(*other);
+  if (!is_complex(angles)) return scale_by(call, "mul", *self, *other);
+  if (!is_complex(x)) return scale_by(call, "mul", *other, *self);
   const Shape& shape = call.type().shape();
-  if (!is_complex(x) || !is_complex(angles) || shape.empty()) return false;
+  if (shape.empty()) return false;
   if (x.type.shape() != shape) std::swap(x, angles);
   const Shape& turned_by = angles.type.shape();
   const bool fits = x.type.shape() == shape && !turned_by.empty() &&
@@ -191,6 +227,54 @@ bool magnitude(const AtenCall& call, const ProgramValue& value) {
   return call.last_step("sqrt", {call.step("fma", {*real, *real, square})});
 }
 
+// Of some axes: the pairs stay apart.
+bool reduce_pairs(const AtenCall& call, std::string_view row, const ProgramValue& value) {
+  std::vector<std::int64_t> axes = call.wholes("dim");
+  const std::size_t rank = value.type.shape().size();
+  for (std::size_t i = axes.empty() ? 0 : rank; i < rank; ++i) {
+    axes.push_back(static_cast<std::int64_t>(i));
+  }
+  for (std::int64_t& axis : axes) {
+    const auto place = axis_of(axis, rank);
+    if (!place) return false;
+    axis = static_cast<std::int64_t>(*place);
+  }
+  const auto type = call.pairs();
+  const auto pairs =
+      type ? call.graph().op(
+                 row, {value.pairs},
+                 {listed("axes", axes), {.name = "keepdim", .value = call.truth("keepdim", false)}},
+                 *type)
+           : std::nullopt;
+  if (pairs) call.set_pairs(0, *pairs);
+  return pairs.has_value();
+}
+
+// Pairs in the place of others, or of a number.
+bool scatter_slice(const AtenCall& call) {
+  const auto self = call.value("self");
+  const auto source = call.value("src");
+  const auto type = call.pairs();
+  if (!self || !source || !type || !is_complex(call.at(*source))) return false;
+  const ProgramValue whole = call.copy_of(*self);
+  const auto range = call.range(whole.type);
+  if (!range || range->step != 1 || (!is_complex(whole) && !whole.number)) return false;
+  const ProgramValue pairs{
+      .type = *type, .strides = {}, .tensor = whole.pairs, .number = whole.number};
+  const auto made = overwritten(call.graph(), pairs, call.at(*source).pairs, *range);
+  if (made) call.set_pairs(0, *made);
+  return made.has_value();
+}
+
+// The same numbers in memory of its own.
+bool copy_pairs(const AtenCall& call) {
+  const auto source = call.value("src");
+  const bool same = source && is_complex(call.at(*source)) && call.pairs() &&
+                    call.at(*source).type.shape() == call.type().shape();
+  if (same) call.equal(0, *source);
+  return same;
+}
+
 bool one_of(std::string_view op, std::initializer_list<std::string_view> names) {
   return std::ranges::find(names, op) != names.end();
 }
@@ -205,6 +289,10 @@ bool apply_complex_rule(const AtenCall& call, std::string_view op) {
   const bool any = std::ranges::any_of(values, [&](ValueId id) { return is_complex(call.at(id)); });
   if (!any) return false;
   if (op == "mul") return multiply(call);
+  if (op == "div") return divide(call);
+  if (op == "add" || op == "sub") return add(call, op);
+  if (op == "copy") return copy_pairs(call);
+  if (op == "slice_scatter") return scatter_slice(call);
   const auto self = call.value("self");
   if (!self) return false;
   const ProgramValue value = call.copy_of(*self);
@@ -214,6 +302,8 @@ bool apply_complex_rule(const AtenCall& call, std::string_view op) {
   if (values.size() != 1) return false;
   if (op == "view_as_real") return to_pairs(call, value);
   if (op == "abs") return magnitude(call, value);
+  if (op == "sum" || op == "mean") return reduce_pairs(call, op, value);
+  if (op == "neg") return each_number(call, "neg", {value.pairs});
   if (op == "real" || op == "imag") return show_part(call, value, op == "imag" ? 1 : 0);
   if (one_of(op, {"slice", "slice_copy", "narrow"})) return slice_pairs(call, value);
   if (one_of(op, {"alias", "detach", "clone", "contiguous", "lift_fresh_copy", "_to_copy", "to"})) {

@@ -320,3 +320,28 @@ TEST_CASE("pt2: complex numbers that are no pairs, or that other ops read, are o
   CHECK(rows_of(read(lengths)) == Words{"square", "fma", "sqrt"});
   CHECK(unfused(read(lengths)) == 4 * (2 * 4 + 3 * 4 + 2 * 4));
 }
+
+TEST_CASE("pt2: sums, multiples and slices of complex numbers are ops of their pairs") {
+  ProgramText text;
+  text.input("f", {4}).input("g", {4}).input("r", {4});
+  for (const char* name : {"f", "g", "s", "h", "y"}) text.tensor(name, {4}, {}, kComplex);
+  text.node("add", {{"self", "f"}, {"other", "g"}}, {"s"});
+  text.node("div", {{"self", "s"}, {"other", 2}}, {"h"});
+  text.node("mul", {{"self", "h"}, {"other", "r"}}, {"y"}).output("y");
+  CHECK(rows_of(read(text)) == Words{"add", "mul", "mul"});
+  CHECK(unfused(read(text)) == 4 * (3 * 8 + 2 * 8 + 4 + 2 * 8));
+
+  // What a filter of frequencies writes: the first ones, and zeros.
+  ProgramText low;
+  low.input("f", {4, 6}).tensor("f", {4, 6}, {}, kComplex).tensor("z", {4, 6}, {}, kComplex);
+  low.tensor("a", {4, 2}, {6, 1}, kComplex).tensor("y", {4, 6}, {}, kComplex);
+  low.tensor("s", {6}, {}, kComplex);
+  low.node("zeros_like", {{"self", "f"}}, {"z"});
+  low.node("slice", {{"self", "f"}, {"dim", 1}, {"start", 0}, {"end", 2}}, {"a"});
+  low.node("slice_scatter", {{"self", "z"}, {"src", "a"}, {"dim", 1}, {"start", 0}, {"end", 2}},
+           {"y"});
+  low.node("sum", {{"self", "y"}, {"dim", Json{0}}}, {"s"}).output("s");
+  const Model model = read(low);
+  CHECK(rows_of(model) == Words{"full", "concat", "sum"});
+  CHECK(unfused(model) == 8 * (16 + 8 + 16 + 24 + 24 + 6));
+}
