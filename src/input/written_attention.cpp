@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "input/attention_sink.hpp"
 #include "input/causal_mask.hpp"
 #include "input/model_shapes.hpp"
 #include "input/written_pattern.hpp"
@@ -36,7 +37,16 @@ class Pattern {
     if (!weights || !find_softmax(*weights)) return std::nullopt;
     shape_ = graph_.type(softmax_).shape();
     const auto softmax = graph_.written_by(softmax_, "softmax");
-    if (shape_.size() < 3 || !follow(*tensor_in(softmax->inputs[0]))) return std::nullopt;
+    if (shape_.size() < 3) return std::nullopt;
+    TensorId scores = *tensor_in(softmax->inputs[0]);
+    if (drops_last_) {
+      const auto found = scores_beside_sink(graph_, scores);
+      if (!found) return std::nullopt;
+      scores = found->scores;
+      sink_ = found->sink;
+      --shape_.back();
+    }
+    if (!follow(scores)) return std::nullopt;
     const double scale = scale_;
     const ModelType type = graph_.type(weighted);  // a copy: new ops move the graph's tensors
     for (const bool narrow : {true, false}) {
@@ -110,7 +120,11 @@ class Pattern {
         return axis != nullptr && axis_of(*axis, rank) == rank - 1;
       }
       const auto safe = by(weights, "where");
-      const auto before = safe ? tensor_in(safe->inputs[2]) : equal_before(weights);
+      auto before = safe ? tensor_in(safe->inputs[2]) : equal_before(weights);
+      if (!before && !drops_last_) {
+        before = before_last_column(graph_, weights);
+        drops_last_ = before.has_value();
+      }
       if (!before) return false;
       if (safe) {
         const auto softmax = by(*before, "softmax");
@@ -324,7 +338,11 @@ class Pattern {
     Shape shape = queries;
     shape.back() = graph_.type(v).shape().back();
     const ModelType wide = model_type(std::move(shape), graph_.type(q).dtype());
-    auto result = graph_.op("attention", inputs, attributes, wide);
+    std::vector<ModelType> types = {wide};
+    if (sink_) types.push_back(model_type({queries.begin(), queries.end() - 1}, DType::kF32));
+    const auto made = graph_.op("attention", inputs, attributes, types);
+    std::optional<TensorId> result = made ? std::optional(made->front()) : std::nullopt;
+    if (made && sink_) result = less_sink(graph_, made->front(), (*made)[1], *sink_);
     if (result && wide.shape() != type.shape()) {
       ModelType merged = type;
       merged.type.dtype = wide.dtype();
@@ -339,6 +357,8 @@ class Pattern {
   Shape shape_;
   TensorId softmax_ = 0;
   TensorId scores_ = 0;
+  bool drops_last_ = false;         // the weights of each row less the last one, that of a sink
+  std::optional<TensorId> sink_{};  // its scores
   double scale_ = 1;
   std::vector<Mask> masks_;
   std::optional<CausalMask> causal_{};

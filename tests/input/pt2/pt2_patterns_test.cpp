@@ -138,6 +138,41 @@ TEST_CASE(
   CHECK(unfused(model) == 2 * (512 + 256 + 256 + 512));
 }
 
+TEST_CASE("pt2: a sink beside the scores scales what attention yields, as gpt-oss has it") {
+  const auto program = [](bool shifts, int kept) {
+    ProgramText text;
+    text.input("q", {1, 4, 8, 16}).input("k", {1, 4, 8, 16}).input("v", {1, 4, 8, 16});
+    text.input("sink", {4}).tensor("sink4", {1, 4, 1, 1});
+    text.tensor("kt", {1, 4, 16, 8}, {512, 128, 1, 16}).tensor("s", {1, 4, 8, 8});
+    text.tensor("scaled", {1, 4, 8, 8}).tensor("beside", {1, 4, 8, 1}, {4, 1, 0, 1});
+    for (const char* name : {"all", "less", "p"}) text.tensor(name, {1, 4, 8, 9});
+    text.tensor("most", {1, 4, 8, 1}).tensor("of_keys", {1, 4, 8, kept}, {288, 72, 9, 1});
+    text.tensor("values", {1, 4, kept, 16}).tensor("o", {1, 4, 8, 16});
+    text.node("transpose", {{"self", "k"}, {"dim0", 2}, {"dim1", 3}}, {"kt"});
+    text.node("matmul", {{"self", "q"}, {"other", "kt"}}, {"s"});
+    text.node("mul", {{"self", "s"}, {"other", 0.25}}, {"scaled"});
+    text.node("view", {{"self", "sink"}, {"size", Json{1, 4, 1, 1}}}, {"sink4"});
+    text.node("expand", {{"self", "sink4"}, {"size", Json{1, 4, 8, 1}}}, {"beside"});
+    text.node("cat", {{"tensors", Json{"scaled", "beside"}}, {"dim", -1}}, {"all"});
+    text.node("amax", {{"self", "all"}, {"dim", Json{-1}}, {"keepdim", true}}, {"most"});
+    text.node("sub", {{"self", "all"}, {"other", "most"}}, {"less"});
+    text.node("softmax", {{"self", shifts ? "less" : "all"}, {"dim", -1}}, {"p"});
+    text.node("slice", {{"self", "p"}, {"dim", 3}, {"start", 0}, {"end", kept}}, {"of_keys"});
+    text.node("slice", {{"self", "v"}, {"dim", 2}, {"start", 0}, {"end", kept}}, {"values"});
+    text.node("matmul", {{"self", "of_keys"}, {"other", "values"}}, {"o"}).output("o");
+    return read(text);
+  };
+  for (const bool shifts : {false, true}) {
+    CAPTURE(shifts);
+    const Model model = program(shifts, 8);
+    CHECK(rows_of(model) ==
+          Words{"reshape", "expand_view", "attention", "reshape", "sub", "sigmoid", "mul"});
+    // Queries, keys, values and the result; 32 sums; 4 sinks.
+    CHECK(unfused(model) == 4 * (4 * 512 + 32 + (32 + 4 + 32) + 2 * 32 + (512 + 32 + 512)));
+  }
+  for (const std::string& row : rows_of(program(true, 7))) CHECK(row != "attention");
+}
+
 TEST_CASE("pt2: attention stays written out if something else needs its weights") {
   ProgramText text = written_attention([](ProgramText&) { return std::string("p"); });
   text.output("p");
