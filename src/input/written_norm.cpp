@@ -48,9 +48,27 @@ class NormReader {
     return false;
   }
 
+  // x s + (bias - mean(x) s) with s = weight / sqrt(variance + eps), as TensorFlow writes it.
+  bool read_folded(TensorId last) {
+    const auto sum = by(last, "add");
+    if (!sum) return false;
+    for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
+      const auto scaled = tensor_in(sum->inputs[i]);
+      const auto moved = tensor_in(sum->inputs[1 - i]);
+      const auto difference = scaled && moved ? by(*moved, "sub") : std::nullopt;
+      const auto mean = difference ? tensor_in(difference->inputs[1]) : std::nullopt;
+      if (!mean) continue;
+      inner_ = {*scaled, *moved, *mean};
+      bias_ = tensor_in(difference->inputs[0]);
+      if (bias_ && has_folded(*scaled, *mean)) return true;
+    }
+    return false;
+  }
+
   std::string_view row() const { return row_; }
   TensorId x() const { return x_; }
-  std::optional<TensorId> weight() const { return weight_; }  // of before the division
+  std::optional<TensorId> weight() const { return weight_; }  // of before the end
+  std::optional<TensorId> bias() const { return bias_; }      // of what was folded
   const std::vector<TensorId>& inner() const { return inner_; }
   Attributes attributes() const {
     return {listed("axes", axes_), {.name = "eps", .value = epsilon_}};
@@ -59,6 +77,45 @@ class NormReader {
  private:
   std::optional<Origin> by(TensorId tensor, std::string_view row) const {
     return graph_.written_by(tensor, row);
+  }
+
+  // Whether these are x s and mean(x) s.
+  bool has_folded(TensorId scaled, TensorId scaled_mean) {
+    const auto product = by(scaled, "mul");
+    const auto other = product ? by(scaled_mean, "mul") : std::nullopt;
+    if (!other) return false;
+    for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
+      const auto x = tensor_in(product->inputs[i]);
+      const auto scale = tensor_in(product->inputs[1 - i]);
+      if (!x || !scale) continue;
+      const bool first = other->inputs[0] == Input(*scale);
+      const auto mean = tensor_in(other->inputs[first ? 1 : 0]);
+      const bool same = first || other->inputs[1] == Input(*scale);
+      if (same && mean && is_scale(*scale) && is_mean_of(*x, *mean)) return true;
+    }
+    return false;
+  }
+
+  bool is_scale(TensorId scale) {
+    const auto product = by(scale, "mul");
+    if (!product) return false;
+    const std::vector<TensorId> inner = inner_;
+    for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
+      const auto inverse = tensor_in(product->inputs[i]);
+      weight_ = tensor_in(product->inputs[1 - i]);
+      inner_ = inner;
+      inner_.push_back(scale);
+      if (inverse && weight_ && is_inverse_root(*inverse) && !variance_of_) return true;
+    }
+    return false;
+  }
+
+  // Of the rows whose difference from it was squared.
+  bool is_mean_of(TensorId x, TensorId mean) {
+    const auto difference = by(squared_, "sub");
+    if (!difference || difference->inputs != std::vector<Input>{x, mean}) return false;
+    row_ = "layer_norm";
+    return is_centred(squared_);
   }
 
   bool is_inverse_root(TensorId tensor) {
@@ -194,6 +251,7 @@ class NormReader {
   TensorId squared_ = 0;
   std::optional<TensorId> variance_of_{};
   std::optional<TensorId> weight_{};
+  std::optional<TensorId> bias_{};
   std::string_view row_ = "rms_norm";
   std::vector<std::int64_t> axes_;
   double epsilon_ = 0;
@@ -253,12 +311,13 @@ bool extend_norm(ModelGraph& graph, TensorId last) {
 void find_written_norm(ModelGraph& graph, TensorId last) {
   if (extend_norm(graph, last)) return;
   NormReader reader(graph);
-  if (!reader.read(last)) return;
+  if (!reader.read(last) && !reader.read_folded(last)) return;
   FoundPattern norm{reader.row(), {{reader.x()}, reader.attributes()}, reader.inner()};
-  if (reader.weight()) {
-    const auto weight = parameter_of(graph, norm, *reader.weight());
-    if (!weight) return;
-    norm.origin.inputs.emplace_back(*weight);
+  for (const std::optional<TensorId> parameter : {reader.weight(), reader.bias()}) {
+    if (!parameter) continue;
+    const auto shown = parameter_of(graph, norm, *parameter);
+    if (!shown) return;
+    norm.origin.inputs.emplace_back(*shown);
   }
   take_norm(graph, last, norm);
 }

@@ -163,6 +163,35 @@ TEST_CASE(
   CHECK(rows_of(text).size() == 8);
 }
 
+TEST_CASE("pt2: a norm whose weight and mean are folded, as TensorFlow has it, is one op") {
+  const auto program = [](const char* shifted_by) {
+    ProgramText text;
+    text.input("x", {4, 64}).input("w", {64}).input("b", {64}).input("other", {4, 1});
+    for (const char* name : {"mean", "variance", "sum", "root", "inverse"}) {
+      text.tensor(name, {4, 1});
+    }
+    for (const char* name : {"d", "squares", "scale", "scaled", "shift", "rest", "y"}) {
+      text.tensor(name, {4, 64});
+    }
+    text.node("mean", {{"self", "x"}, {"dim", Json{-1}}, {"keepdim", true}}, {"mean"});
+    text.node("sub", {{"self", "x"}, {"other", "mean"}}, {"d"});
+    text.node("mul", {{"self", "d"}, {"other", "d"}}, {"squares"});
+    text.node("mean", {{"self", "squares"}, {"dim", Json{-1}}, {"keepdim", true}}, {"variance"});
+    text.node("add", {{"self", "variance"}, {"other", 1e-3}}, {"sum"});
+    text.node("sqrt", {{"self", "sum"}}, {"root"});
+    text.node("reciprocal", {{"self", "root"}}, {"inverse"});
+    text.node("mul", {{"self", "inverse"}, {"other", "w"}}, {"scale"});
+    text.node("mul", {{"self", "x"}, {"other", "scale"}}, {"scaled"});
+    text.node("mul", {{"self", shifted_by}, {"other", "scale"}}, {"shift"});
+    text.node("sub", {{"self", "b"}, {"other", "shift"}}, {"rest"});
+    text.node("add", {{"self", "scaled"}, {"other", "rest"}}, {"y"}).output("y");
+    return text;
+  };
+  CHECK(rows_of(program("mean")) == Words{"layer_norm"});
+  CHECK(unfused(program("mean")) == 4 * (2 * 4 * 64 + 2 * 64));
+  CHECK(rows_of(program("other")).size() == 12);
+}
+
 TEST_CASE("pt2: gelu by tanh is one op where its factors are those of gelu") {
   CHECK(rows_of(tanh_gelu(0.044715)) == Words{"gelu"});
   CHECK(unfused(tanh_gelu(0.044715)) == 4 * 2 * 4 * 64);
