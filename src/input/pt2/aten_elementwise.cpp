@@ -83,7 +83,25 @@ bool logit(const AtenCall& call, std::string_view) {
   return call.last_step("log", {call.step("div", {x, call.step("sub", {1.0, x})})});
 }
 
+// The gradient, where x is not above 0 times the slope there: of elu's own result, or of x.
+bool elu_backward(const AtenCall& call, std::string_view) {
+  const Step gradient = operand(call, "grad_output");
+  const Step x = operand(call, "self_or_result");
+  const double scale = call.number("scale").value_or(1);
+  const double inner = call.number("input_scale").value_or(1);
+  const double alpha = call.number("alpha").value_or(1) * scale;
+  const auto times = [&call](const Step& step, double factor) {
+    return factor == 1 ? step : call.step("mul", {step, factor});
+  };
+  const bool of_result = call.truth("is_result", false);
+  const Step slope =
+      of_result ? call.step("add", {x, alpha}) : times(call.step("exp", {times(x, inner)}), alpha);
+  const Step below = call.step("mul", {gradient, times(slope, inner)});
+  return call.last_step("where", {call.step("le", {x, 0.0}), below, times(gradient, scale)});
+}
+
 constexpr std::array kElementwiseRules = {
+    AtenRule{"elu_backward", elu_backward},
     AtenRule{"frac", fraction},
     AtenRule{"xlogy", x_log_y},
     AtenRule{"hypot", hypotenuse},

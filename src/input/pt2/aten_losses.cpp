@@ -52,13 +52,19 @@ bool bounded_error(const AtenCall& call, std::string_view parameter) {
   return reduced(call, "div", {call.step("mul", {m, rest}), delta});
 }
 
-// t (log t - x), or exp(t) (t - x) of a target that is a logarithm.
+// t (log t - x), or exp(t) (t - x) of a target that is a logarithm. What a softmax made of rows is
+// reduced along them first, which can be done in its kernel.
 bool kl_div(const AtenCall& call, std::string_view) {
   const auto [self, target] = operands(call);
-  if (call.truth("log_target", false)) {
-    return reduced(call, "mul", {call.step("exp", {target}), call.step("sub", {target, self})});
-  }
-  return reduced(call, "mul", {target, call.step("sub", {call.step("log", {target}), self})});
+  const bool log_target = call.truth("log_target", false);
+  const std::vector<Step> factors = {
+      log_target ? call.step("exp", {target}) : target,
+      call.step("sub", {log_target ? target : call.step("log", {target}), self})};
+  const std::int64_t reduction = call.whole("reduction", 1);
+  if (reduction == 0) return call.last_step("mul", factors);
+  const std::string_view row = reduction == 1 ? "mean" : "sum";
+  return call.last_step(
+      row, {call.step(row, {call.step("mul", factors)}, {listed("axes", {WrittenDim(-1)})})});
 }
 
 // (1 - t) x - w log sigmoid(x), with w = 1 + (pos_weight - 1) t.
@@ -69,7 +75,11 @@ bool cross_entropy_of_logits(const AtenCall& call, std::string_view) {
     const Step more = call.step("sub", {call.operand(*positive), 1.0});
     log = call.step("mul", {log, call.step("fma", {more, target, 1.0})});
   }
-  const Step other = call.step("mul", {call.step("sub", {1.0, target}), self});
+  // Adversarial losses have one target for all, 1 or 0.
+  const double* all = target ? std::get_if<double>(&*target) : nullptr;
+  const Step rest = all != nullptr ? Step(1 - *all) : call.step("sub", {1.0, target});
+  if (all != nullptr && *all == 1 && !call.given("weight")) return reduced(call, "neg", {log});
+  const Step other = rest == Step(1.0) ? self : call.step("mul", {self, rest});
   const auto weight = call.value("weight");
   if (!weight) return reduced(call, "sub", {other, log});
   return reduced(call, "mul", {call.step("sub", {other, log}), call.operand(*weight)});
@@ -86,8 +96,10 @@ bool cross_entropy_of_probabilities(const AtenCall& call, std::string_view) {
   const auto bounded = [&call](const Step& logarithm) {
     return call.step("clamp", {logarithm}, {{.name = "min", .value = -100.0}});
   };
-  const Step other = call.step("mul", {call.step("sub", {target, 1.0}),
-                                       bounded(call.step("log1p", {call.step("neg", {self})}))});
+  const double* all = target ? std::get_if<double>(&*target) : nullptr;
+  const Step rest = all != nullptr ? Step(*all - 1) : call.step("sub", {target, 1.0});
+  const Step other =
+      call.step("mul", {rest, bounded(call.step("log1p", {call.step("neg", {self})}))});
   const Step own = call.step("mul", {target, bounded(call.step("log", {self}))});
   if (!call.given("weight")) return reduced(call, "sub", {other, own});
   return reduced(call, "mul", {call.step("sub", {other, own}), named(call, "weight")});

@@ -237,6 +237,7 @@ constexpr std::array kProductRules = {
     AtenRule{"matmul", matmul},
     AtenRule{"mv", matmul},
     AtenRule{"dot", matmul},
+    AtenRule{"vdot", matmul},
     AtenRule{"outer", outer},
     AtenRule{"ger", outer},
     AtenRule{"_grouped_mm", grouped_matmul},

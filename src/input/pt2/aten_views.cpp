@@ -271,6 +271,8 @@ constexpr std::array kViewRules = {
     AtenRule{"numpy_T", transpose},
     AtenRule{"mT", transpose},
     AtenRule{"adjoint", transpose},
+    AtenRule{"mH", transpose},
+    AtenRule{"matrix_H", transpose},
     AtenRule{"movedim", movedim},
     AtenRule{"moveaxis", movedim},
     AtenRule{"alias", same},

@@ -54,8 +54,10 @@ TEST_CASE("pt2: losses are what they are computed by, and a mean, a sum or neith
   CHECK(rows("smooth_l1_loss", with({{"beta", 0.0}}), {}) == Words{"sub", "abs", "mean"});
   CHECK(rows("huber_loss", with({{"delta", 0.5}}), {}) ==
         Words{"sub", "abs", "clamp", "fma", "mul", "mean"});
-  CHECK(rows("kl_div", both, {}) == Words{"log", "sub", "mul", "mean"});
-  CHECK(rows("kl_div", with({{"log_target", true}}), {}) == Words{"exp", "sub", "mul", "mean"});
+  CHECK(rows("kl_div", both, {}) == Words{"log", "sub", "mul", "mean", "mean"});
+  CHECK(rows("kl_div", with({{"log_target", true}, {"reduction", 2}}), {}) ==
+        Words{"exp", "sub", "mul", "sum", "sum"});
+  CHECK(rows("kl_div", with({{"reduction", 0}})) == Words{"log", "sub", "mul"});
   CHECK(rows("binary_cross_entropy_with_logits", both, {}) ==
         Words{"softplus", "sub", "mul", "sub", "mean"});
   CHECK(rows("binary_cross_entropy_with_logits",
@@ -80,6 +82,21 @@ TEST_CASE("pt2: losses are what they are computed by, and a mean, a sum or neith
   CHECK(rows("mse_loss", {{"self", "x"}, {"target", "w"}}, {}) == Words{"custom"});
   // x and t read and d written; d read and written; m read twice, and its sum.
   CHECK(unfused(model_of("mse_loss", with({{"reduction", 2}}), {})) == 4 * (96 + 64 + 33));
+}
+
+TEST_CASE("pt2: the losses of a discriminator have one target for all") {
+  const auto rows_with = [](const std::string& loss, const std::string& target) {
+    ProgramText text;
+    text.input("x", {4, 8}).tensor("t", {4, 8}).tensor("y", {});
+    text.node(target, {{"self", "x"}}, {"t"});
+    text.node(loss, {{"self", "x"}, {"target", "t"}}, {"y"}).output("y");
+    return rows_of(read_pt2(text.file(), "m.pt2", {}));
+  };
+  const std::string logits = "binary_cross_entropy_with_logits";
+  CHECK(rows_with(logits, "ones_like") == Words{"softplus", "neg", "mean"});
+  CHECK(rows_with(logits, "zeros_like") == Words{"softplus", "sub", "mean"});
+  CHECK(rows_with("binary_cross_entropy", "zeros_like") ==
+        Words{"neg", "log1p", "clamp", "mul", "log", "clamp", "mul", "sub", "mean"});
 }
 
 TEST_CASE("pt2: losses of counts and of angles, and distances of rows") {
@@ -122,6 +139,16 @@ TEST_CASE("pt2: elementwise ops that a few rows compute") {
   CHECK(rows("logit", x) == Words{"sub", "div", "log"});
   CHECK(rows("logit", {{"self", "x"}, {"eps", 0.1}}) == Words{"clamp", "sub", "div", "log"});
   CHECK(rows("special_expit", x) == Words{"sigmoid"});
+  Arguments slope = {{"grad_output", "x"}, {"alpha", 1.0},       {"scale", 1.0},
+                     {"input_scale", 1.0}, {"is_result", false}, {"self_or_result", "t"}};
+  CHECK(rows("elu_backward", slope) == Words{"exp", "mul", "le", "where"});
+  slope[4].second = true;
+  CHECK(rows("elu_backward", slope) == Words{"add", "mul", "le", "where"});
+  slope[1].second = 2.0;
+  slope[2].second = 3.0;
+  const Model scaled = model_of("elu_backward", slope, {4, 8});
+  CHECK(rows_of(scaled) == Words{"add", "mul", "le", "mul", "where"});
+  CHECK(std::get<double>(scaled.graph.ops[0].inputs[1]) == 6.0);
 }
 
 TEST_CASE("pt2: quantized numbers are rounded, moved and bounded") {
