@@ -38,6 +38,7 @@ std::span<const OnnxRuleRow> onnx_movement_rules();
 std::span<const OnnxRuleRow> onnx_index_rules();
 std::span<const OnnxRuleRow> onnx_product_rules();
 std::span<const OnnxRuleRow> onnx_window_rules();
+std::span<const OnnxRuleRow> onnx_onnxruntime_rules();
 
 // The rule of an operator, or null.
 OnnxRule rule_of(std::string_view domain, std::string_view type);

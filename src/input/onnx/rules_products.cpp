@@ -199,10 +199,11 @@ bool attention(OnnxImporter& in, const OnnxNode& node) {
   const auto rows = result ? in.permute(*result, {0, 2, 1, 3}) : std::nullopt;
   if (!rows) return false;
   const Shape& shape = rows->type.shape;
-  const auto joined = in.reshape(*rows, {shape[0], shape[1], shape[2] * shape[3]});
-  if (!joined) return false;
-  in.alias(node, *joined);
-  return true;
+  // One kernel computes it, which writes the rows of all heads side by side.
+  const auto whole = [](std::uint64_t extent) { return static_cast<std::int64_t>(extent); };
+  return in.write(
+      node, "reshape", {&*rows},
+      {listed("shape", {whole(shape[0]), whole(shape[1]), whole(shape[2]) * whole(shape[3])})});
 }
 
 // RNN, GRU and LSTM are one custom op each: of their steps only the products count as arithmetic.

@@ -232,3 +232,39 @@ TEST_CASE("onnx: an Einsum whose letters do not fit is opaque") {
     CHECK(rows(equation) == Words{"custom"});
   }
 }
+
+TEST_CASE("onnx: what ONNX Runtime fuses is read as the ops that it computes") {
+  const auto one = [](std::string_view type, const std::vector<std::string>& inputs,
+                      const std::vector<Message>& attributes, const std::vector<Extent>& result,
+                      std::string_view domain = "com.microsoft") {
+    Graph graph{.nodes = {node(type, inputs, {"y"}, attributes, domain)},
+                .inputs = {value("x", {2, 8, 16}), value("k", {2, 8, 16}), value("v", {2, 8, 16}),
+                           value("w", {32, 16}), value("b", {16}), value("added", {1, 4, 8, 8})},
+                .outputs = {value("y", result)}};
+    return read(graph);
+  };
+  const std::vector<Extent> same = {2, 8, 16};
+  CHECK(rows_of(one("BiasGelu", {"x", "b"}, {}, same)) == Words{"add", "gelu"});
+  CHECK(rows_of(one("FastGelu", {"x"}, {}, same)) == Words{"gelu"});
+  CHECK(rows_of(one("QuickGelu", {"x"}, {}, same)) == Words{"mul", "sigmoid", "mul"});
+  CHECK(rows_of(one("QuickGelu", {"x"}, {factor("alpha", 1)}, same)) == Words{"silu"});
+  const Message stored = attribute("transB", 1);
+  CHECK(rows_of(one("FusedMatMul", {"x", "w"}, {stored}, {2, 8, 32})) == Words{"matmul"});
+  CHECK(rows_of(one("FusedMatMul", {"x", "w"}, {stored, factor("alpha", 0.5)}, {2, 8, 32})) ==
+        Words{"matmul", "mul"});
+  const Message batches = attribute("transBatchA", 1);
+  CHECK(rows_of(one("FusedMatMul", {"x", "w"}, {stored, batches}, {2, 8, 32})) == Words{"custom"});
+
+  const std::vector<Message> heads = {attribute("num_heads", 4)};
+  const Model attention = one("MultiHeadAttention", {"x", "k", "v"}, heads, same);
+  CHECK(attention.origin.opaque == 0);
+  // Queries, keys, values and the result, whose heads lie side by side.
+  CHECK(unfused(attention) == 4 * 4 * 256);
+  const Model own = one("Attention", {"x", "k", "v"},
+                        {attribute("q_num_heads", 4), attribute("kv_num_heads", 4)}, same, "");
+  CHECK(unfused(own) == 4 * 4 * 256);
+  const Model added = one("MultiHeadAttention", {"x", "k", "v", "", "", "added"}, heads, same);
+  CHECK(unfused(added) == 4 * (4 * 256 + 4 * 64));
+  // A bias of queries, keys and values is not read.
+  CHECK(rows_of(one("MultiHeadAttention", {"x", "k", "v", "b"}, heads, same)) == Words{"custom"});
+}

@@ -1,0 +1,112 @@
+// Operators of com.microsoft that ONNX Runtime writes when it optimises a model.
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "input/onnx/rules.hpp"
+#include "input/onnx/shapes.hpp"
+
+namespace fusecalc {
+namespace {
+
+using Operand = OnnxImporter::Operand;
+
+// alpha * a @ b, of matrices that may be stored the other way round.
+bool fused_matmul(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* a = in.input(node, 0);
+  const OnnxKnown* b = in.input(node, 1);
+  const auto is_set = [&node](std::string_view name) {
+    return whole_attribute(node, name, 0) != 0;
+  };
+  if (b == nullptr || is_set("transBatchA") || is_set("transBatchB")) return false;
+  OnnxImporter::Written attributes;
+  if (is_set("transA")) attributes.push_back({"transpose_a", true});
+  if (is_set("transB")) attributes.push_back({"transpose_b", true});
+  const double alpha = real_attribute(node, "alpha", 1);
+  if (alpha == 1) return in.write(node, "matmul", {a, b}, attributes);
+  const auto product = in.write_step("matmul", {a, b}, attributes);
+  return product && in.write(node, "mul", {&*product, alpha});
+}
+
+// gelu of x, or of the sum of x and a bias; FastGelu is the one by tanh.
+bool biased_gelu(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* x = in.input(node, 0);
+  const OnnxKnown* bias = in.input(node, 1);
+  const auto sum = bias != nullptr ? in.write_step("add", {x, bias}) : std::nullopt;
+  if (bias != nullptr && !sum) return false;
+  OnnxImporter::Written attributes;
+  if (node.type == "FastGelu") attributes.push_back({"approximate", std::string("tanh")});
+  return in.write(node, "gelu", {sum ? &*sum : x}, attributes);
+}
+
+// x sigmoid(alpha x)
+bool quick_gelu(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* x = in.input(node, 0);
+  const double alpha = real_attribute(node, "alpha", 1.702);
+  if (alpha == 1) return in.write(node, "silu", {x});
+  const auto scaled = in.write_step("mul", {x, alpha});
+  const auto gate = scaled ? in.write_step("sigmoid", {&*scaled}) : std::nullopt;
+  return gate && in.write(node, "mul", {x, &*gate});
+}
+
+// [B, T, heads * size] as [B, heads, T, size].
+std::optional<OnnxKnown> heads_of(OnnxImporter& in, const OnnxKnown& x, std::uint64_t heads) {
+  const Shape& shape = x.type.shape;
+  if (shape.size() != 3 || heads == 0 || shape[2] % heads != 0) return std::nullopt;
+  const auto apart = in.reshape(x, {shape[0], shape[1], heads, shape[2] / heads});
+  return apart ? in.permute(*apart, {0, 2, 1, 3}) : std::nullopt;
+}
+
+// Queries, keys and values of [B, T, heads * size], and what is added to the scores. A bias of the
+// three, a mask of keys and caches are not read.
+bool multi_head_attention(OnnxImporter& in, const OnnxNode& node) {
+  constexpr std::size_t kBias = 3;
+  constexpr std::size_t kAdded = 5;
+  for (std::size_t i = kBias; i < node.inputs.size(); ++i) {
+    if (i != kAdded && in.input(node, i) != nullptr) return false;
+  }
+  if (in.input(node, 1) == nullptr || in.input(node, 2) == nullptr) return false;
+  if (OnnxImporter::output_count(node) > 1) return false;
+  const auto heads = static_cast<std::uint64_t>(whole_attribute(node, "num_heads", 0));
+  const auto q = heads_of(in, *in.input(node, 0), heads);
+  const auto k = heads_of(in, *in.input(node, 1), heads);
+  const auto v = heads_of(in, *in.input(node, 2), heads);
+  if (!q || !k || !v) return false;
+  std::vector<Operand> inputs = {&*q, &*k, &*v};
+  if (in.input(node, kAdded) != nullptr) inputs.emplace_back(in.input(node, kAdded));
+  OnnxImporter::Written attributes;
+  if (whole_attribute(node, "unidirectional", 0) != 0) attributes.push_back({"causal", true});
+  // 0 stands for the usual one.
+  const double scale = real_attribute(node, "scale", 0);
+  if (scale != 0) attributes.push_back({"scale", scale});
+  const auto result = in.write_step("attention", inputs, attributes);
+  const auto rows = result ? in.permute(*result, {0, 2, 1, 3}) : std::nullopt;
+  if (!rows) return false;
+  const Shape& shape = rows->type.shape;
+  // The kernel writes the rows of all heads side by side.
+  const auto whole = [](std::uint64_t extent) { return static_cast<std::int64_t>(extent); };
+  return in.write(
+      node, "reshape", {&*rows},
+      {listed("shape", {whole(shape[0]), whole(shape[1]), whole(shape[2]) * whole(shape[3])})});
+}
+
+constexpr std::string_view kDomain = "com.microsoft";
+
+constexpr std::array kOnnxruntimeRules = {
+    OnnxRuleRow{"FusedMatMul", fused_matmul, kDomain},
+    OnnxRuleRow{"TransposeMatMul", fused_matmul, kDomain},
+    OnnxRuleRow{"BiasGelu", biased_gelu, kDomain},
+    OnnxRuleRow{"FastGelu", biased_gelu, kDomain},
+    OnnxRuleRow{"QuickGelu", quick_gelu, kDomain},
+    OnnxRuleRow{"MultiHeadAttention", multi_head_attention, kDomain},
+};
+
+}  // namespace
+
+std::span<const OnnxRuleRow> onnx_onnxruntime_rules() { return kOnnxruntimeRules; }
+
+}  // namespace fusecalc
