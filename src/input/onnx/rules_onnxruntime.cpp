@@ -1,5 +1,6 @@
 // Operators of com.microsoft that ONNX Runtime writes when it optimises a model.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -94,6 +95,26 @@ bool multi_head_attention(OnnxImporter& in, const OnnxNode& node) {
       {listed("shape", {whole(shape[0]), whole(shape[1]), whole(shape[2]) * whole(shape[3])})});
 }
 
+// Ops of quantized numbers, each with its scale and zero point, are one kernel each.
+bool quantized_pair(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* a = in.input(node, 0);
+  const OnnxKnown* b = in.input(node, 3);
+  const auto shape = b != nullptr ? broadcast(a->type.shape, b->type.shape) : std::nullopt;
+  return shape && in.write_custom(node, OpClass::kPointwise, 0, {{*shape, a->type.dtype}});
+}
+
+bool quantized(OnnxImporter& in, const OnnxNode& node) {
+  return in.write_custom(node, OpClass::kPointwise, 0, {in.input(node, 0)->type});
+}
+
+// The mean of the axes after the first two.
+bool quantized_mean(OnnxImporter& in, const OnnxNode& node) {
+  TensorType type = in.input(node, 0)->type;
+  if (type.shape.size() < 3 || whole_attribute(node, "channels_last", 0) != 0) return false;
+  std::fill(type.shape.begin() + 2, type.shape.end(), 1);
+  return in.write_custom(node, OpClass::kReduce, 0, {type});
+}
+
 constexpr std::string_view kDomain = "com.microsoft";
 
 constexpr std::array kOnnxruntimeRules = {
@@ -103,6 +124,11 @@ constexpr std::array kOnnxruntimeRules = {
     OnnxRuleRow{"FastGelu", biased_gelu, kDomain},
     OnnxRuleRow{"QuickGelu", quick_gelu, kDomain},
     OnnxRuleRow{"MultiHeadAttention", multi_head_attention, kDomain},
+    OnnxRuleRow{"QLinearAdd", quantized_pair, kDomain},
+    OnnxRuleRow{"QLinearMul", quantized_pair, kDomain},
+    OnnxRuleRow{"QLinearSigmoid", quantized, kDomain},
+    OnnxRuleRow{"QLinearLeakyRelu", quantized, kDomain},
+    OnnxRuleRow{"QLinearGlobalAveragePool", quantized_mean, kDomain},
 };
 
 }  // namespace

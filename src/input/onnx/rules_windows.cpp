@@ -218,18 +218,53 @@ bool pool(OnnxImporter& in, const OnnxNode& node) {
   return in.write_custom(node, OpClass::kReduce, 0, {{shape, x->type.dtype}, {shape, DType::kI64}});
 }
 
+// One whose result has a stated size, or the input's size times the stride: as many elements are
+// cut off as that takes, at one end more than at the other, which a row's padding cannot tell.
+bool sized_transposed_conv(OnnxImporter& in, const OnnxNode& node,
+                           const std::vector<Window>& windows) {
+  const TensorType& x = in.input(node, 0)->type;
+  const Shape& taps = in.input(node, 1)->type.shape;
+  const auto given = integers_of(node, "output_shape", nullptr);
+  if (given && given->size() < windows.size()) return false;
+  Shape shape = {x.shape[0], taps[1]};
+  if (!checked_multiply(shape[1], static_cast<std::uint64_t>(whole_attribute(node, "group", 1)))) {
+    return false;
+  }
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    const std::int64_t extent =
+        given ? (*given)[given->size() - windows.size() + i] : windows[i].stride;
+    if (extent < 1) return false;
+    shape.push_back(static_cast<std::uint64_t>(extent));
+    if (!given && !checked_multiply(shape.back(), x.shape[i + 2])) return false;
+  }
+  const auto elements = checked_elements(x.shape);
+  if (!elements || !checked_elements(shape)) return false;
+  const std::uint64_t products = elements_between(taps, 1, taps.size());
+  return in.write_custom(node, OpClass::kContract, product_flops(*elements, products),
+                         {{shape, x.dtype}});
+}
+
 bool transposed_conv(OnnxImporter& in, const OnnxNode& node) {
   const OnnxKnown* x = in.input(node, 0);
   const OnnxKnown* weight = in.input(node, 1);
   if (weight == nullptr || x->type.shape.size() < 3 || x->type.shape.size() > 5 ||
-      weight->type.shape.size() != x->type.shape.size() || node.find("output_shape") != nullptr) {
+      weight->type.shape.size() != x->type.shape.size()) {
     return false;
   }
   const Shape& taps = weight->type.shape;
   const std::vector<Window> windows =
       windows_of(node, x->type.shape, window_shape(node, {taps.begin() + 2, taps.end()}));
+  if (windows.empty()) return false;
+  const bool stated = node.find("output_shape") != nullptr;
+  bool even = true;
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    even = even && windows[i].before == windows[i].after &&
+           x->type.shape[i + 2] % static_cast<std::uint64_t>(windows[i].stride) == 0;
+  }
+  const bool same = text_attribute(node, "auto_pad", "NOTSET").starts_with("SAME");
+  if (stated || (same && !even)) return sized_transposed_conv(in, node, windows);
   OnnxImporter::Written attributes = {{"groups", whole_attribute(node, "group", 1)}};
-  if (windows.empty() || !add_attributes(windows, attributes)) return false;
+  if (!add_attributes(windows, attributes)) return false;
   const auto more = integers_of(node, "output_padding", nullptr);
   if (more) attributes.push_back(listed("output_padding", *more));
   std::vector<OnnxImporter::Operand> inputs = {x, weight};

@@ -268,3 +268,42 @@ TEST_CASE("onnx: what ONNX Runtime fuses is read as the ops that it computes") {
   // A bias of queries, keys and values is not read.
   CHECK(rows_of(one("MultiHeadAttention", {"x", "k", "v", "b"}, heads, same)) == Words{"custom"});
 }
+
+TEST_CASE("onnx: transposed convolutions of a stated size, and quantized sums, need no inference") {
+  const auto upward = [](const std::vector<Message>& attributes,
+                         const std::vector<Extent>& result) {
+    Graph graph{
+        .nodes = {node("ConvTranspose", {"x", "w"}, {"c"}, attributes), node("Relu", {"c"}, {"y"})},
+        .inputs = {value("x", {1, 4, 8, 9}), value("w", {4, 6, 3, 3})},
+        .outputs = {value("y", result)}};
+    return read(graph);
+  };
+  // x and the weights, c written, and read and written by the ReLU: 6 channels of 16 x 18.
+  const std::uint64_t bytes = 4 * (288 + 216 + 3 * 6 * 16 * 18);
+  const Message twice = attribute("strides", std::vector<std::int64_t>{2, 2});
+  CHECK(unfused(upward({twice, text_attribute("auto_pad", "SAME_UPPER")}, {1, 6, 16, 18})) ==
+        bytes);
+  const Message size = attribute("output_shape", std::vector<std::int64_t>{16, 18});
+  CHECK(unfused(upward({twice, size}, {1, 6, 16, 18})) == bytes);
+
+  // With windows of 4 as many are cut off at each end, which a row has.
+  Graph even{.nodes = {node("ConvTranspose", {"x", "w"}, {"y"},
+                            {twice, text_attribute("auto_pad", "SAME_LOWER")})},
+             .inputs = {value("x", {1, 4, 8, 8}), value("w", {4, 6, 4, 4})},
+             .outputs = {value("y", {1, 6, 16, 16})}};
+  CHECK(rows_of(read(even)) == Words{"conv_transpose2d"});
+
+  const auto of_bytes = [](std::string_view name, const std::vector<Extent>& shape) {
+    return value(name, shape, kInt8);
+  };
+  Graph sum{.nodes = {node("QLinearAdd", {"a", "s", "z", "b", "s", "z", "s", "z"}, {"t"}, {},
+                           "com.microsoft"),
+                      node("QLinearSigmoid", {"t", "s", "z", "s", "z"}, {"g"}, {}, "com.microsoft"),
+                      node("QLinearGlobalAveragePool", {"g", "s", "z", "s", "z"}, {"y"}, {},
+                           "com.microsoft")},
+            .inputs = {of_bytes("a", {2, 4, 8, 8}), of_bytes("b", {4, 1, 1}), value("s", {}),
+                       of_bytes("z", {})},
+            .outputs = {of_bytes("y", {2, 4, 1, 1})}};
+  // Each with a scale and a zero point, of 5 bytes together.
+  CHECK(unfused(read(sum)) == (512 + 4 + 512 + 5) + (2 * 512 + 5) + (512 + 8 + 5));
+}
