@@ -382,17 +382,36 @@ void PhaseFinder::add_read(const Edge& edge, std::uint64_t touched, std::uint64_
   read_phases_[edge.value] |= reads_full(*edge.input) ? needed_in : 1;
 }
 
+// In which phase an op is first computed: what can be computed in any is so where it is first
+// needed, and reads its operands there.
+std::uint8_t PhaseFinder::first_phase(std::size_t place) const {
+  const std::uint8_t runs_in = phases_.runs_in[place];
+  if (!outline_[kernel_[place]].moves()) return runs_in;
+  std::uint8_t first = std::numeric_limits<std::uint8_t>::max();
+  std::uint32_t made = first_made_[place];
+  for (const Outline::Result& result : outline_.results_of(kernel_[place])) {
+    if (needed_outside(place, result)) return runs_in;
+    first = std::min(first, needed_from_[made++]);
+  }
+  return first == std::numeric_limits<std::uint8_t>::max() ? runs_in : std::max(runs_in, first);
+}
+
 // Full-size values only: those must be held from one pass to the next.
 void PhaseFinder::find_read_ranges(const Kernel& kernel) {
   read_ranges_.assign(phases_.reads.size(), {});
   made_ranges_.assign(made_.size(), {});
-  for (std::size_t i = 0; i < kernel.size(); ++i) {
+  needed_from_.assign(made_.size(), std::numeric_limits<std::uint8_t>::max());
+  // Readers come before what they read.
+  for (std::size_t i = kernel.size(); i-- > 0;) {
     const Outline::OpFacts& facts = outline_[kernel[i]];
     const bool twice = facts.reduces() && facts.passes > 1;
-    const std::uint8_t last = twice ? phases_.ready_in[i] : phases_.runs_in[i];
+    const std::uint8_t starts = first_phase(i);
+    const std::uint8_t last = twice ? phases_.ready_in[i] : starts;
     const std::span<const Edge> edges = edges_of(i);
     for (const Edge& edge : edges) {
       const bool weight = twice && &edge - edges.data() >= facts.row_inputs;
+      const std::uint8_t first = weight ? last : starts;
+      if (edge.inside()) needed_from_[edge.value] = std::min(needed_from_[edge.value], first);
       if (!reads_full(*edge.input)) continue;
       const bool other_version =
           !edge.inside() && edge.input->value != phases_.reads[edge.value].value;
@@ -401,7 +420,7 @@ void PhaseFinder::find_read_ranges(const Kernel& kernel) {
                               ? window_of(edge.input->window).read_in
                           : edge.inside() ? made_ranges_[edge.value]
                                           : read_ranges_[edge.value];
-      range.first = std::min(range.first, weight ? last : phases_.runs_in[i]);
+      range.first = std::min(range.first, first);
       range.last = std::max(range.last, last);
     }
   }

@@ -196,6 +196,7 @@ class PhaseFinder {
   Part part_of(std::size_t place, const Edge& edge, std::uint64_t touched,
                const OpDemand& demand) const;
   std::uint64_t added_by_part(const Edge& edge, Part part, std::uint64_t touched);
+  std::uint8_t first_phase(std::size_t place) const;
   void find_read_ranges(const Kernel& kernel);
   std::uint64_t added_by(const Outline::Input& input, std::uint64_t touched);
   std::uint64_t added_apart(const Outline::Input& input, std::uint64_t touched);
@@ -224,6 +225,7 @@ class PhaseFinder {
   std::vector<std::uint64_t> read_phases_;  // parallel to phases_.reads
   std::vector<PhaseRange> read_ranges_;     // parallel to phases_.reads
   std::vector<PhaseRange> made_ranges_;     // parallel to made_
+  std::vector<std::uint8_t> needed_from_;   // parallel to made_: the first phase with a reader
   std::vector<Window> windows_;
   const Overlaps overlaps_;
   std::vector<Overlap> overlapping_;                              // of few values
