@@ -71,6 +71,16 @@ TEST_CASE("x / x.sum(-1) reads x once where a row fits on chip, twice where not"
   CHECK(limit_bytes(long_rows) == Bytes{longer, longer});
 }
 
+TEST_CASE("3x * x.sum() reads x twice: what is computed late holds what it reads until then") {
+  // As x * x.sum() does: 4 Mi elements do not fit on chip.
+  const OpGraph graph = graph_of(R"({"dtype": "f32", "tensors": {"x": {"shape": [4096, 1024]}},
+    "ops": [{"op": "sum", "inputs": ["x"], "output": "s", "axes": [0, 1]},
+            {"op": "mul", "inputs": ["x", 3], "output": "a"},
+            {"op": "mul", "inputs": ["a", "s"], "output": "y"}]})");
+  constexpr std::uint64_t kTensor = std::uint64_t{4} << 22U;
+  CHECK(kernel_bytes(graph) == Bytes{2 * kTensor, kTensor});
+}
+
 TEST_CASE("without clusters a row fits on chip where one block holds it") {
   const OpGraph graph = graph_of(R"({"dims": {"D": 1}, "tensors": {"x": {"shape": [10, "D"]}},
       "ops": [{"op": "softmax", "inputs": ["x"], "output": "y"}]})",
