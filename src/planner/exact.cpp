@@ -117,12 +117,13 @@ class ExactSearch {
 
 }  // namespace
 
-Replanned replan_exactly(TrafficCounter& counter, const Rules& rules,
-                         const std::vector<Kernel>& kernels, std::size_t& work) {
+Replanned replan_exactly(CheckedKernels& checked, const std::vector<Kernel>& kernels,
+                         std::size_t& work) {
+  TrafficCounter& counter = checked.counter();
   std::vector<OpId> ops;
   for (const Kernel& kernel : kernels) ops.insert(ops.end(), kernel.begin(), kernel.end());
   const Region region(counter.graph(), std::move(ops));
-  const std::optional<std::vector<LegalKernel>> legal = legal_kernels(counter, rules, region, work);
+  const std::optional<std::vector<LegalKernel>> legal = legal_kernels(checked, region, work);
   const PlanCost cost = cost_of(counter, kernels);
   if (!legal || cost.bytes >= kMostBytes) return {};
   const std::uint64_t start = (cost.bytes << kKernelBits) + cost.kernels;

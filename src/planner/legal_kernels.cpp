@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
+#include <string_view>
 
 #include "plan/siblings.hpp"
 
@@ -38,8 +40,8 @@ bool remains(const OpGraph& graph, const Kernel& kernel, const Verdict& verdict)
 
 class Finder {
  public:
-  Finder(TrafficCounter& counter, const Rules& rules, const Region& region, std::size_t& work)
-      : counter_(counter), rules_(rules), region_(region), work_(work) {}
+  Finder(CheckedKernels& checked, const Region& region, std::size_t& work)
+      : checked_(checked), region_(region), work_(work) {}
 
   // Sets of ops grow by neighbours, and by all between, so that each connected set without a way
   // out and back is found once: as a set that has its first op and none of those tried before.
@@ -70,14 +72,11 @@ class Finder {
     --work_;
     // Of several obstacles a check reports the first, and how much work is left to do depends on
     // which one that is: it must not follow from the order in which the document has the ops.
-    const Kernel kernel = region_.ranked(grown.ops);
-    const Verdict verdict = check_kernel(counter_.phases(), kernel, rules_);
-    if (verdict.legal()) {
-      found.push_back({.ops = grown.ops,
-                       .needs = grown.before & ~grown.ops,
-                       .bytes = counter_.bytes(kernel).total()});
-    } else if (remains(region_.graph(), kernel, verdict)) {
-      return true;
+    const CheckedKernels::Checked& checked = checked_.of(region_.ranked(grown.ops));
+    if (checked.remains) return true;
+    if (checked.bytes) {
+      found.push_back(
+          {.ops = grown.ops, .needs = grown.before & ~grown.ops, .bytes = *checked.bytes});
     }
     for (OpSet open = grown.neighbours & ~grown.ops & ~tried; open != 0; open &= open - 1) {
       const auto place = static_cast<std::size_t>(std::countr_zero(open));
@@ -104,17 +103,37 @@ class Finder {
     return grown;
   }
 
-  TrafficCounter& counter_;
-  const Rules& rules_;
+  CheckedKernels& checked_;
   const Region& region_;
   std::size_t& work_;
 };
 
 }  // namespace
 
-std::optional<std::vector<LegalKernel>> legal_kernels(TrafficCounter& counter, const Rules& rules,
-                                                      const Region& region, std::size_t& work) {
-  Finder finder(counter, rules, region, work);
+std::size_t CheckedKernels::Hash::operator()(const Kernel& kernel) const {
+  const auto* bytes = reinterpret_cast<const char*>(kernel.data());
+  return std::hash<std::string_view>()({bytes, kernel.size() * sizeof(OpId)});
+}
+
+const CheckedKernels::Checked& CheckedKernels::of(const Kernel& kernel) {
+  // So few that they stay in the caches: most that are asked for again were so a moment ago.
+  constexpr std::size_t kMostKnown = 16'384;
+  if (known_.size() == kMostKnown) known_.clear();
+  const auto [known, added] = known_.try_emplace(kernel);
+  if (!added) return known->second;
+  Checked& checked = known->second;
+  const Verdict verdict = check_kernel(counter_.phases(), kernel, rules_);
+  if (verdict.legal()) {
+    checked.bytes = counter_.bytes(kernel).total();
+  } else {
+    checked.remains = remains(counter_.graph(), kernel, verdict);
+  }
+  return checked;
+}
+
+std::optional<std::vector<LegalKernel>> legal_kernels(CheckedKernels& checked, const Region& region,
+                                                      std::size_t& work) {
+  Finder finder(checked, region, work);
   if (!finder.run()) return std::nullopt;
   return std::move(finder.found);
 }

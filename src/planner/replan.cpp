@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "planner/legal_kernels.hpp"
 #include "planner/region.hpp"
 #include "planner/search.hpp"
 
@@ -149,16 +150,18 @@ class Replanning {
 
 std::vector<Kernel> replan(TrafficCounter& counter, const Rules& rules,
                            std::vector<Kernel> kernels) {
+  CheckedKernels checked(counter, rules);
   const auto replans_one = [&](const std::vector<Kernel>& stretch, std::size_t& work) {
-    return replan_exactly(counter, rules, stretch, work);
+    return replan_exactly(checked, stretch, work);
   };
   return Replanning(counter.graph(), Work{}, replans_one, std::move(kernels)).run();
 }
 
 std::vector<Kernel> replan_by_time(TrafficCounter& counter, KernelModel& model, const Rules& rules,
                                    Aim aim, std::vector<Kernel> kernels) {
+  CheckedKernels checked(counter, rules);
   const auto replans_one = [&](const std::vector<Kernel>& stretch, std::size_t& work) {
-    return replan_by_time(counter, model, rules, aim, stretch, work);
+    return replan_by_time(checked, model, aim, stretch, work);
   };
   // Models of 100 to 600 ops gained less than 1 % by this in stretches, and took two to three times
   // as long to plan.

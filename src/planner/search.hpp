@@ -10,6 +10,8 @@
 
 namespace fusecalc {
 
+class CheckedKernels;
+
 // What a search minimises: bytes first, then kernels.
 struct PlanCost {
   std::uint64_t bytes = 0;
@@ -34,8 +36,8 @@ struct Replanned {
 // The legal partition of the ops of `kernels` with the fewest bytes, then the fewest kernels. There
 // are at most kMostRegionOps ops, with no path from one to another through other ops. Gives up
 // after `work` steps, of which it takes away those that it needed.
-Replanned replan_exactly(TrafficCounter& counter, const Rules& rules,
-                         const std::vector<Kernel>& kernels, std::size_t& work);
+Replanned replan_exactly(CheckedKernels& checked, const std::vector<Kernel>& kernels,
+                         std::size_t& work);
 
 // What a search by predicted time minimises.
 enum class Aim : std::uint8_t {
@@ -44,7 +46,7 @@ enum class Aim : std::uint8_t {
 };
 
 // The partition that the aim is, from a cold L2. Where two are equally good, `kernels` stays.
-Replanned replan_by_time(TrafficCounter& counter, KernelModel& model, const Rules& rules, Aim aim,
+Replanned replan_by_time(CheckedKernels& checked, KernelModel& model, Aim aim,
                          const std::vector<Kernel>& kernels, std::size_t& work);
 
 // Replans stretches of kernels that can run one after the other, exactly and until that saves no

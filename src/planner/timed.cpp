@@ -200,12 +200,13 @@ double predicted_time(const TrafficCounter& counter, KernelModel& model,
   return plan.time_us();
 }
 
-Replanned replan_by_time(TrafficCounter& counter, KernelModel& model, const Rules& rules, Aim aim,
+Replanned replan_by_time(CheckedKernels& checked, KernelModel& model, Aim aim,
                          const std::vector<Kernel>& kernels, std::size_t& work) {
+  TrafficCounter& counter = checked.counter();
   std::vector<OpId> ops;
   for (const Kernel& kernel : kernels) ops.insert(ops.end(), kernel.begin(), kernel.end());
   const Region region(counter.graph(), std::move(ops));
-  const std::optional<std::vector<LegalKernel>> legal = legal_kernels(counter, rules, region, work);
+  const std::optional<std::vector<LegalKernel>> legal = legal_kernels(checked, region, work);
   if (!legal) return {};
   Replanned replanned;
   for (const OpSet set : TimedSearch(counter, model, aim, region, work).run(*legal, kernels)) {
