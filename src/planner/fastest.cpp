@@ -250,11 +250,8 @@ FusionPlan fastest_plan(PlanMaker& maker) {
   others.push_back(
       started(ops, [&] { return timed_unless_same(best, *maker.plan(PlanKind::kAuto)); }));
   if (!is_best) {
-    others.push_back(started(ops, [&] {
-      TrafficCounter counter(maker.graph(), maker.device());
-      return timed_unless_same(partition,
-                               recomputed(counter, partition, runner_rules(maker.device())));
-    }));
+    others.push_back(
+        started(ops, [&] { return timed_unless_same(partition, maker.recomputed_fastest()); }));
   }
   others.push_back(started(ops, [&] {
     const FusionPlan& compiled = *maker.plan(PlanKind::kCompiler);

@@ -114,7 +114,7 @@ FusionPlan recomputing_auto(PlanMaker& maker) {
   };
   if (unsettled.kernels != partition.kernels) consider(recomputed(counter, unsettled, rules));
   const FusionPlan& faster = maker.fastest_partition();
-  if (faster.kernels != partition.kernels) consider(recomputed(counter, faster, rules));
+  if (faster.kernels != partition.kernels) consider(maker.recomputed_fastest());
   const bool as_compiler =
       !exceeds_compiler(maker.graph()) && partition.kernels == maker.compiler_partition().kernels;
   best = more_merged(std::move(best));
@@ -178,6 +178,13 @@ const FusionPlan& PlanMaker::unsettled_auto() {
 
 const FusionPlan& PlanMaker::fastest_partition() {
   return fastest_partition_.get([&] { return faster_parts(*this); });
+}
+
+const FusionPlan& PlanMaker::recomputed_fastest() {
+  return recomputed_fastest_.get([&] {
+    TrafficCounter counter(graph_, device_);
+    return recomputed(counter, fastest_partition(), runner_rules(device_));
+  });
 }
 
 const FusionPlan& PlanMaker::compiler_partition() {

@@ -33,6 +33,8 @@ class PlanMaker {
   const FusionPlan& unsettled_auto();
   // The plan `fastest` before ops are recomputed.
   const FusionPlan& fastest_partition();
+  // The same with ops recomputed where that moves fewer bytes.
+  const FusionPlan& recomputed_fastest();
   // The plan `compiler`, likewise.
   const FusionPlan& compiler_partition();
   // Its kernels, split into single ops where our runner cannot launch them.
@@ -47,6 +49,7 @@ class PlanMaker {
   Lazy<FusionPlan> auto_partition_;
   Lazy<FusionPlan> unsettled_auto_;
   Lazy<FusionPlan> fastest_partition_;
+  Lazy<FusionPlan> recomputed_fastest_;
   Lazy<FusionPlan> compiler_partition_;
   Lazy<std::vector<Kernel>> launchable_compiler_;
   Lazy<std::vector<CountedKernel>> lone_ops_;
