@@ -8,9 +8,11 @@
 #include <cstdint>
 #include <iterator>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <span>
+#include <unordered_map>
 #include <utility>
 
 #include "core/ceil_div.hpp"
@@ -20,44 +22,50 @@
 namespace fusecalc {
 namespace {
 
-using Groups = std::vector<KernelId>;  // in ascending order
+using Groups = std::span<const KernelId>;  // in ascending order
 
 // In which of its groups each op is computed: those that read its results, and the first if these
 // have to be stored.
 class Sharing {
  public:
   Sharing(const OpGraph& graph, const std::vector<Kernel>& groups)
-      : graph_(graph), groups_of_(graph.ops.size()) {
+      : graph_(graph), first_(graph.ops.size() + 1, 0), count_(graph.ops.size(), 0) {
+    for (const Kernel& group : groups) {
+      for (const OpId op : group) ++count_[op];
+    }
+    std::partial_sum(count_.begin(), count_.end(), first_.begin() + 1);
+    groups_.resize(first_.back());
+    std::ranges::fill(count_, 0);
     for (KernelId g = 0; g < groups.size(); ++g) {
-      for (const OpId op : groups[g]) groups_of_[op].push_back(g);
+      for (const OpId op : groups[g]) groups_[first_[op] + count_[op]++] = g;
     }
     // Readers come later than what they read.
     for (auto op = static_cast<OpId>(graph.ops.size()); op-- > 0;) {
-      if (groups_of_[op].size() > 1) settle(op);
+      if (count_[op] > 1) settle(op);
     }
   }
 
   // Never empty. The first is the one that stores the results, if any does.
-  const Groups& groups_of(OpId op) const { return groups_of_[op]; }
+  Groups groups_of(OpId op) const { return {groups_.data() + first_[op], count_[op]}; }
 
   // The ops of a group that are computed in it.
   Kernel computed_in(KernelId g, const Kernel& group) const {
     Kernel ops;
     std::ranges::copy_if(group, std::back_inserter(ops),
-                         [&](OpId op) { return std::ranges::binary_search(groups_of_[op], g); });
+                         [&](OpId op) { return std::ranges::binary_search(groups_of(op), g); });
     return ops;
   }
 
   // Whether a result of an op that is computed in group `g` is needed outside of it; nothing where
   // that follows from the graph.
   std::optional<bool> needed_outside(KernelId g, const Outline::Result& result) const {
-    const Groups& groups = groups_of_[graph_.tensors[result.tensor].producer];
+    const Groups groups = groups_of(graph_.tensors[result.tensor].producer);
     if (groups.front() != g) return false;  // a copy
     const std::span<const OpId> readers = graph_.readers[result.tensor];
-    const auto in_several = [&](OpId op) { return groups_of_[op].size() > 1; };
+    const auto in_several = [&](OpId op) { return count_[op] > 1; };
     if (groups.size() == 1 && std::ranges::none_of(readers, in_several)) return std::nullopt;
     return result.always_needed || std::ranges::any_of(readers, [&](OpId reader) {
-             return std::ranges::any_of(groups_of_[reader], [&](KernelId group) {
+             return std::ranges::any_of(groups_of(reader), [&](KernelId group) {
                return !std::ranges::binary_search(groups, group);
              });
            });
@@ -65,22 +73,25 @@ class Sharing {
 
  private:
   void settle(OpId op) {
-    Groups& groups = groups_of_[op];
+    const Groups groups = groups_of(op);
     std::set<KernelId> needing;
     for (const TensorId output : graph_.ops[op].outputs) {
       if (graph_.tensors[output].output) needing.insert(groups.front());
       for (const OpId reader : graph_.readers[output]) {
-        for (const KernelId group : groups_of_[reader]) {
+        for (const KernelId group : groups_of(reader)) {
           const bool inside = std::ranges::binary_search(groups, group);
           needing.insert(inside ? group : groups.front());
         }
       }
     }
-    groups.assign(needing.begin(), needing.end());
+    count_[op] = static_cast<std::uint32_t>(needing.size());
+    std::ranges::copy(needing, groups_.begin() + first_[op]);
   }
 
   const OpGraph& graph_;
-  std::vector<Groups> groups_of_;
+  std::vector<KernelId> groups_;      // of one op after the other
+  std::vector<std::uint32_t> first_;  // of each op, and the end: where its groups were at first
+  std::vector<std::uint32_t> count_;  // of each op
 };
 
 // A value that a recomputed op would read from memory, and how much of it.
@@ -98,6 +109,14 @@ struct Proposal {
   std::vector<OpId> ops;
   std::vector<Leaf> leaves;
   std::uint64_t saved = 0;  // bytes
+};
+
+// What becomes of a kernel, as far as the rules ask.
+struct Changed {
+  Kernel ops;
+  std::vector<std::optional<bool>> needed;  // outside of it, of each result of its ops
+
+  bool operator==(const Changed&) const = default;
 };
 
 // What a kernel reads.
@@ -124,10 +143,10 @@ class Search {
       if (drop(refused_without_copies())) continue;
       FusionPlan plan = shared_plan(graph_, groups_of_chosen());
       TrafficCounter counter(plan.graph_or(graph_), counter_.device());
-      const auto ops_of = [&](KernelId kernel) { return plan.kernels[kernel]; };
-      if (!drop(refused_kernels(counter.phases(), ops_of))) {
-        return finished(counter, std::move(plan));
-      }
+      const bool legal = !drop(refused_kernels([&](KernelId kernel) {
+        return may_become(counter.phases(), kernel, plan.kernels[kernel]);
+      }));
+      if (legal) return finished(counter, std::move(plan));
     }
     return std::nullopt;
   }
@@ -137,6 +156,7 @@ class Search {
     std::vector<std::vector<TensorId>> stored;
     for (const Kernel& kernel : kernels_) {
       const KernelTraffic& traffic = counter_.count(kernel);
+      bytes_ += traffic.bytes.total();
       std::vector<Read>& reads = reads_.emplace_back();
       for (const KernelTraffic::Entry& entry : traffic.reads) {
         reads.push_back({entry.tensor, entry.bytes});
@@ -275,35 +295,47 @@ class Search {
     return groups;
   }
 
+  // Whether the rules allow what an old kernel becomes.
+  bool may_become(PhaseFinder& phases, KernelId kernel, const Kernel& ops) const {
+    if (ops.empty()) return true;
+    return ops.size() > 1 ? check_kernel(phases, ops, rules_).legal()
+                          : !rules_.launchable || kernels_[kernel].size() == 1 ||
+                                check_launch(phases, ops, rules_).legal();
+  }
+
   // Those of the old kernels that become what the rules do not allow.
-  template <typename OpsOf>
-  std::set<KernelId> refused_kernels(PhaseFinder& phases, const OpsOf& ops_of) const {
+  template <typename IsLegal>
+  std::set<KernelId> refused_kernels(const IsLegal& is_legal) const {
     std::set<KernelId> changed;
     for (const Proposal& proposal : chosen_) {
       changed.insert(proposal.maker);
       changed.insert(proposal.readers.begin(), proposal.readers.end());
     }
-    std::erase_if(changed, [&](KernelId kernel) {
-      const Kernel ops = ops_of(kernel);
-      if (ops.empty()) return true;
-      return ops.size() > 1 ? check_kernel(phases, ops, rules_).legal()
-                            : !rules_.launchable || kernels_[kernel].size() == 1 ||
-                                  check_launch(phases, ops, rules_).legal();
-    });
+    std::erase_if(changed, is_legal);
     return changed;
   }
 
   // The same: a kernel with copies reads and makes what it would with the ops themselves, and only
-  // who needs its results differs.
+  // who needs its results differs. Most are as they were when others were refused.
   std::set<KernelId> refused_without_copies() {
     const std::vector<Kernel> groups = groups_of_chosen();
     const Sharing sharing(graph_, groups);
     PhaseFinder& phases = counter_.phases();
-    const std::set<KernelId> refused = refused_kernels(phases, [&](KernelId kernel) {
-      phases.set_needed([&sharing, kernel](const Outline::Result& result) {
+    const std::set<KernelId> refused = refused_kernels([&](KernelId kernel) {
+      const auto needed = [&sharing, kernel](const Outline::Result& result) {
         return sharing.needed_outside(kernel, result);
-      });
-      return sharing.computed_in(kernel, groups[kernel]);
+      };
+      Changed changed{.ops = sharing.computed_in(kernel, groups[kernel]), .needed = {}};
+      for (const OpId op : changed.ops) {
+        std::ranges::transform(graph_.outline.results_of(op), std::back_inserter(changed.needed),
+                               needed);
+      }
+      Changed& legal = legal_[kernel];
+      if (changed == legal) return true;
+      phases.set_needed(needed);
+      if (!may_become(phases, kernel, changed.ops)) return false;
+      legal = std::move(changed);
+      return true;
     });
     phases.set_needed(nullptr);
     return refused;
@@ -332,10 +364,8 @@ class Search {
     // A kernel that computes more by itself waits for nothing that it did not wait for before.
     [[maybe_unused]] const bool possible = sort_kernels(counter.graph(), plan.kernels);
     assert(possible);
-    if (cost_of(counter, plan.kernels).bytes >= cost_of(counter_, kernels_).bytes) {
-      return std::nullopt;
-    }
-    return plan;
+    return cost_of(counter, plan.kernels).bytes < bytes_ ? std::optional(std::move(plan))
+                                                         : std::nullopt;
   }
 
   TrafficCounter& counter_;
@@ -343,9 +373,11 @@ class Search {
   const OpGraph& graph_;
   std::vector<Kernel> kernels_;  // in canonical order, and with it the copies and their ranks
   std::vector<KernelId> owner_;
+  std::uint64_t bytes_ = 0;               // of all kernels
   std::vector<std::vector<Read>> reads_;  // of each kernel, by tensor
   std::vector<Proposal> proposals_;
   std::vector<Proposal> chosen_;
+  std::unordered_map<KernelId, Changed> legal_;  // as they were when they were last found legal
 };
 
 // Merges kernels; ops of which one then has copies are computed once in it. Nothing where that
@@ -385,7 +417,7 @@ FusionPlan shared_plan(const OpGraph& graph, const std::vector<Kernel>& groups) 
   std::vector<Copies> copied(groups.size());
   bool any = false;
   for (OpId op = 0; op < graph.ops.size(); ++op) {
-    const Groups& of = sharing.groups_of(op);
+    const Groups of = sharing.groups_of(op);
     for (std::size_t i = 0; i < of.size(); ++i) {
       (i == 0 ? own[of[i]] : copied[of[i]].ops).push_back(op);
       any = any || i > 0;
