@@ -1,6 +1,8 @@
 #include "plan/siblings.hpp"
 
 #include <algorithm>
+#include <array>
+#include <span>
 #include <utility>
 
 namespace fusecalc {
@@ -59,20 +61,20 @@ bool are_siblings(const OpGraph& graph, OpId first, OpId second) {
 }
 
 std::vector<Kernel> sibling_parts(const OpGraph& graph, const Kernel& kernel) {
-  std::vector<std::size_t> contractions;  // their places
+  std::array<std::size_t, kMostSiblings> places{};
+  std::size_t count = 0;
   for (std::size_t i = 0; i < kernel.size(); ++i) {
     if (!graph.outline[kernel[i]].contracts()) continue;
-    const bool fits =
-        contractions.size() < kMostSiblings &&
-        (contractions.empty() || are_siblings(graph, kernel[contractions.front()], kernel[i]));
+    const bool fits = count < kMostSiblings &&
+                      (count == 0 || are_siblings(graph, kernel[places.front()], kernel[i]));
     if (!fits) return {};
-    contractions.push_back(i);
+    places[count++] = i;
   }
-  if (contractions.size() < 2) return {};
+  if (count < 2) return {};
   const std::vector<std::size_t> number = connected_ops(graph, kernel);
   std::vector<Kernel> parts;
   std::size_t ops = 0;
-  for (const std::size_t contraction : contractions) {
+  for (const std::size_t contraction : std::span(places).first(count)) {
     Kernel& part = parts.emplace_back();
     for (std::size_t i = 0; i < kernel.size(); ++i) {
       if (number[i] != number[contraction]) continue;

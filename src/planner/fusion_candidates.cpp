@@ -55,12 +55,17 @@ std::span<const OpId> CandidateFinder::readers_of(TensorId value) {
   return ranked;
 }
 
-bool CandidateFinder::contracts(OpId op) const {
-  return outline_[op].contracts() && !::fusecalc::takes_prologue(graph_, op);
-}
-
-bool CandidateFinder::takes_prologue(OpId op) const {
-  return outline_[op].contracts() && ::fusecalc::takes_prologue(graph_, op);
+CandidateFinder::CandidateFinder(const OpGraph& graph, const std::vector<Kernel>& kernels,
+                                 const std::vector<KernelId>& owner)
+    : graph_(graph),
+      outline_(graph.outline),
+      kernels_(kernels),
+      owner_(owner),
+      takes_prologue_(graph.ops.size(), false),
+      ranked_readers_(graph.tensors.size()) {
+  for (OpId op = 0; op < graph.ops.size(); ++op) {
+    takes_prologue_[op] = outline_[op].contracts() && takes_prologue(graph, op);
+  }
 }
 
 void CandidateFinder::add_maker(KernelId k, const Outline::Input& input, OpId op) {
@@ -76,7 +81,7 @@ void CandidateFinder::add_maker(KernelId k, const Outline::Input& input, OpId op
                      .bytes = vanishes ? twice(input.bytes) : input.bytes,
                      .feeds = true,
                      .contracts = contracts(op),
-                     .prologue = takes_prologue(op)});
+                     .prologue = takes_prologue_[op]});
 }
 
 void CandidateFinder::add_siblings(KernelId k, const Outline::Input& input, OpId op) {
@@ -108,7 +113,7 @@ void CandidateFinder::add_readers(KernelId k, const Outline::Result& result) {
                        .bytes = vanishes ? twice(result.bytes) : result.bytes,
                        .feeds = true,
                        .contracts = contracts(readers[i]),
-                       .prologue = takes_prologue(readers[i])});
+                       .prologue = takes_prologue_[readers[i]]});
   }
 }
 

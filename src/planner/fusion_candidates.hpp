@@ -22,12 +22,7 @@ class CandidateFinder {
  public:
   // `owner` tells the kernel of each op.
   CandidateFinder(const OpGraph& graph, const std::vector<Kernel>& kernels,
-                  const std::vector<KernelId>& owner)
-      : graph_(graph),
-        outline_(graph.outline),
-        kernels_(kernels),
-        owner_(owner),
-        ranked_readers_(graph.tensors.size()) {}
+                  const std::vector<KernelId>& owner);
 
   // The kernels that share a tensor with this one: producers and readers of its tensors, and
   // neighbouring readers of the same tensor. In the kernels' order.
@@ -50,14 +45,14 @@ class CandidateFinder {
   void add_maker(KernelId k, const Outline::Input& input, OpId op);
   void add_siblings(KernelId k, const Outline::Input& input, OpId op);
   void add_readers(KernelId k, const Outline::Result& result);
-  bool contracts(OpId op) const;
-  bool takes_prologue(OpId op) const;
+  bool contracts(OpId op) const { return outline_[op].contracts() && !takes_prologue_[op]; }
   bool is_other(OpId op, KernelId k) const { return owner_[op] != kNone && owner_[op] != k; }
 
   const OpGraph& graph_;
   const Outline& outline_;
   const std::vector<Kernel>& kernels_;
   const std::vector<KernelId>& owner_;
+  std::vector<bool> takes_prologue_;               // of each op
   std::vector<std::vector<OpId>> ranked_readers_;  // of values with many, once they are asked for
   std::vector<Shared> shared_;
 };
