@@ -32,6 +32,7 @@ class KernelView {
   // The passes in which an op of the kernel runs, and in which its result is there.
   std::uint8_t runs_in(OpId id) const { return phases_.runs_in[place_of(id)]; }
   std::uint8_t ready_in(OpId id) const { return phases_.ready_in[place_of(id)]; }
+  std::uint8_t begins_in(OpId id) const { return phases_.begins_in[place_of(id)]; }
   // The pass in which a result that is needed outside is stored.
   std::uint8_t stored_in(TensorId output) const { return stored_in_.at(output); }
 

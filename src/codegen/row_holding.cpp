@@ -59,8 +59,8 @@ Needed when_needed(const KernelView& kernel, TensorId id, std::uint8_t first) {
     // What is read again are the first operands; a weight is read after the rows were.
     const bool again = !op.rows.empty() && op.passes > 1;
     const bool weight = again && operand - op.operands.begin() >= op.row->row_inputs;
-    const std::uint8_t last_use = again ? kernel.ready_in(reader) : kernel.runs_in(reader);
-    needed.first = std::min(needed.first, weight ? last_use : kernel.runs_in(reader));
+    const std::uint8_t last_use = again ? kernel.ready_in(reader) : kernel.begins_in(reader);
+    needed.first = std::min(needed.first, weight ? last_use : kernel.begins_in(reader));
     needed.last = std::max(needed.last, last_use);
   }
   return needed;

@@ -129,6 +129,7 @@ const Phases& PhaseFinder::phases() {
 void PhaseFinder::run_forward(const Kernel& kernel) {
   phases_.runs_in.assign(kernel.size(), 0);
   phases_.ready_in.assign(kernel.size(), 0);
+  phases_.begins_in.assign(kernel.size(), 0);
   for (std::size_t i = 0; i < kernel.size(); ++i) {
     const Outline::OpFacts& facts = outline_[kernel[i]];
     std::uint8_t phase = 0;
@@ -382,8 +383,7 @@ void PhaseFinder::add_read(const Edge& edge, std::uint64_t touched, std::uint64_
   read_phases_[edge.value] |= reads_full(*edge.input) ? needed_in : 1;
 }
 
-// In which phase an op is first computed: what can be computed in any is so where it is first
-// needed, and reads its operands there.
+// What Phases::begins_in is of an op whose readers have theirs.
 std::uint8_t PhaseFinder::first_phase(std::size_t place) const {
   const std::uint8_t runs_in = phases_.runs_in[place];
   if (!outline_[kernel_[place]].moves()) return runs_in;
@@ -405,12 +405,13 @@ void PhaseFinder::find_read_ranges(const Kernel& kernel) {
   for (std::size_t i = kernel.size(); i-- > 0;) {
     const Outline::OpFacts& facts = outline_[kernel[i]];
     const bool twice = facts.reduces() && facts.passes > 1;
-    const std::uint8_t starts = first_phase(i);
-    const std::uint8_t last = twice ? phases_.ready_in[i] : starts;
+    const std::uint8_t begins = first_phase(i);
+    phases_.begins_in[i] = begins;
+    const std::uint8_t last = twice ? phases_.ready_in[i] : begins;
     const std::span<const Edge> edges = edges_of(i);
     for (const Edge& edge : edges) {
       const bool weight = twice && &edge - edges.data() >= facts.row_inputs;
-      const std::uint8_t first = weight ? last : starts;
+      const std::uint8_t first = weight ? last : begins;
       if (edge.inside()) needed_from_[edge.value] = std::min(needed_from_[edge.value], first);
       if (!reads_full(*edge.input)) continue;
       const bool other_version =

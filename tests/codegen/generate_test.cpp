@@ -139,6 +139,19 @@ TEST_CASE("blocks that sum losses have all of a short row on its way before they
   CHECK_FALSE(contains(loss("32001"), "copy_now(h0"));
 }
 
+TEST_CASE("a row that is read again only by way of what is computed late is held") {
+  const auto scaled = [](const std::string& last) {
+    return generated(graph_of(R"({"format": "fusecalc.ops/1", "dtype": "f32",
+        "tensors": {"x": {"shape": [4096, 1000]}},
+        "ops": [{"op": "sum", "inputs": ["x"], "output": "s", "axes": [1], "keepdim": true},
+                {"op": "mul", "inputs": ["x", 3], "output": "a"},
+                {"op": "mul", "inputs": [)" +
+                              last + R"(, "s"], "output": "y"}]})"));
+  };
+  CHECK(contains(scaled(R"("a")"), "h0_own["));
+  CHECK(contains(scaled(R"("x")"), "h0_own["));
+}
+
 TEST_CASE("what is made of a row takes its place, where the row is not needed again") {
   const std::string text = R"({"format": "fusecalc.ops/1", "dtype": "f32",
       "tensors": {"x": {"shape": [4811, 12345]}},
