@@ -41,8 +41,8 @@ struct Phases {
   bool contracts = false;              // holds a contraction, whose rows are never read again
   std::vector<std::uint8_t> runs_in;   // per op of the kernel: its phase
   std::vector<std::uint8_t> ready_in;  // per op of the kernel: the phase its result is there
-  // Per op of the kernel: the first phase in which it is computed. What can be computed in any is so
-  // where it is first needed, and reads its operands there.
+  // Per op of the kernel: the first phase in which it is computed, which of pointwise ops is where
+  // a reader needs it.
   std::vector<std::uint8_t> begins_in;
   std::vector<std::uint8_t> computed;  // per op of the kernel: in how many phases
   std::vector<std::uint64_t> needed;   // per op: how many elements its readers need

@@ -103,6 +103,7 @@ TEST_CASE("on the host: rows computed in the place of what is added") {
 }
 TEST_CASE("on the host: held rows that are needed again by way of what is computed late") {
   check("emulation/oplists/late_uses", kWithCopies, "held in shared memory");
+  check("emulation/oplists/late_reads", kWithCopies, "held in registers");
 }
 TEST_CASE("on the host: gradients of norms") {
   check("cuda/oplists/norm_gradients", kWithCopies, "rows by");
