@@ -4,10 +4,10 @@
 #include <cmath>
 #include <numeric>
 
-#include "input/attention_sink.hpp"
 #include "input/causal_mask.hpp"
 #include "input/model_shapes.hpp"
 #include "input/written_pattern.hpp"
+#include "input/written_sink.hpp"
 
 namespace fusecalc {
 namespace {

@@ -1,4 +1,4 @@
-#include "input/attention_sink.hpp"
+#include "input/written_sink.hpp"
 
 #include <cstdint>
 #include <string>
