@@ -41,8 +41,8 @@ std::optional<TensorId> before_last_column(const ModelGraph& graph, TensorId ten
 }
 
 std::optional<ScoresAndSink> scores_beside_sink(const ModelGraph& graph, TensorId joined) {
-  constexpr int kMostSteps = 4;
-  for (int step = 0; step < kMostSteps; ++step) {
+  constexpr int kMostBefore = 4;
+  for (int step = 0; step < kMostBefore; ++step) {
     const auto before = scores_before(graph, joined);
     if (!before) break;
     joined = *before;
