@@ -144,3 +144,30 @@ __device__ __forceinline__ Pack<T, 1> take_one(const W* tile, u32 x, u32 b) {
   memcpy(result.v, &word, sizeof(T));
   return result;
 }
+
+// Copies lines of 4-byte elements, of which the first begins with number `start` of a tensor of
+// `count`, the next one `pitch` further, to where they lie like in memory: element i of line l is
+// at l * kPitch + start % 4 + i, and a group of 16 bytes where one can be. kPitch is as far beyond
+// a multiple of four as `pitch`. Each has `length` elements, at most kLength.
+template <u32 kLines, u32 kLength, u32 kPitch, u32 kThreads, typename T>
+__device__ __forceinline__ void fill_lines(T* tile, const T* tensor, idx start, idx pitch,
+                                           u32 length, u64 count) {
+  constexpr u32 kGroups = (3 + kLength + 3) / 4;  // that a line may touch
+#pragma unroll 2
+  for (u32 n = threadIdx.x; n < kLines * kGroups; n += kThreads) {
+    const u32 line = n / kGroups, k = n % kGroups * 4;
+    const idx first = start + line * pitch;
+    const u32 past = (u32)first % 4;
+    if (k >= past + length) continue;
+    const idx at = first - past + k;
+    T* const to = tile + (line * kPitch + (u32)start % 4 - past + k);
+    if (at < count && count - at >= 4) {
+      copy_async(*reinterpret_cast<Pack<T, 4>*>(to), tensor + at);
+      continue;
+    }
+    for (u32 j = 0; j < 4; ++j) {
+      const idx one = at + j;
+      if (one < count) to[j] = tensor[one];
+    }
+  }
+}

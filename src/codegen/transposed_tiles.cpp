@@ -22,6 +22,7 @@ namespace fusecalc {
 namespace {
 
 constexpr std::uint64_t kMostSet = 16;
+constexpr unsigned kLineThreads = 512;
 constexpr std::uint64_t kLoadThreads = 288;  // nine warps: tiles have an eighth more columns ahead
 
 // Where a block's tile lies: from its number to its first element in the loop, and in the tensors.
@@ -76,6 +77,10 @@ class TileWriter {
   bool in_words() const {
     return tiling_.runs == TileRuns::kAligned || tiling_.runs == TileRuns::kAnywhere;
   }
+  // Whether rows of a tile do, in the loop and in the tensors.
+  bool begin_anywhere() const {
+    return tiling_.runs == TileRuns::kAnywhere || tiling_.runs == TileRuns::kLines;
+  }
   std::uint64_t row_tiles() const;
   std::uint64_t column_tiles() const;
   std::uint64_t row_sets() const;
@@ -93,6 +98,7 @@ class TileWriter {
   Groups groups_of_loop() const;
   std::string declarations(const TransposedTiles& tiles) const;
   std::string load_words(TensorId tensor, const std::string& tile);
+  std::string load_lines(TensorId tensor, const std::string& tile);
   std::string load_run(TensorId tensor, const std::string& tile);
   std::string stores(const Roots& roots, const Loop& loop);
 
@@ -118,7 +124,7 @@ std::uint64_t TileWriter::column_tiles() const {
 
 // Of a tile that stands alone the last rows may be more than there are; warps take some at once.
 std::uint64_t TileWriter::used_rows() const {
-  return std::min(tiling_.rows, ceil_div(found_.rows(), kRowsAcross) * kRowsAcross);
+  return ceil_div(std::min(tiling_.rows, found_.rows()), tiling_.across()) * tiling_.across();
 }
 
 std::uint64_t TileWriter::words_of(DType dtype) const {
@@ -134,6 +140,7 @@ std::uint64_t TileWriter::word_groups(DType dtype) const {
 
 // Of tiles with columns ahead, so many that each loads as many groups as any other.
 unsigned TileWriter::threads() const {
+  if (tiling_.runs == TileRuns::kLines) return kLineThreads;
   if (tiling_.runs != TileRuns::kAnywhere) return kLoopThreads;
   const std::uint64_t groups = word_groups(loaded_type());
   const std::uint64_t each = ceil_div(groups, kLoadThreads);
@@ -147,7 +154,7 @@ std::uint64_t TileWriter::row_sets() const {
   constexpr std::uint64_t kKept = std::uint64_t{8} << 20U;
   const std::uint64_t element = bytes_of(code_.view().tensor(found_.tensors.front()).type.dtype, 1);
   const std::uint64_t column_bytes = found_.columns() * tiling_.rows * element;
-  const bool shared = tiling_.runs == TileRuns::kAnywhere && found_.pitch() * element % 128 != 0;
+  const bool shared = begin_anywhere() && found_.pitch() * element % 128 != 0;
   return shared && column_bytes > kKept ? ceil_div(row_tiles(), kMostSet) : row_tiles();
 }
 
@@ -175,6 +182,12 @@ std::string TileWriter::tile_of_block() const {
 // Where the run of a tile begins, and how far from a whole group.
 std::string TileWriter::start_of_run() const {
   if (in_words()) return {};
+  if (tiling_.runs == TileRuns::kLines) {
+    return fmt::format(
+        "  const idx start = from + (c0 - {}) * {} + b0;\n"
+        "  const u32 near = (u32)start % {};\n",
+        tiling_.ahead, found_.pitch(), tiling_.width);
+  }
   if (tiling_.runs == TileRuns::kTensorRun) {
     return fmt::format(
         "  const idx start = from + (c0 - {}) * {};\n"
@@ -191,6 +204,8 @@ std::string TileWriter::start_of_run() const {
 std::string TileWriter::element_of_run() const {
   if (in_words()) return {};
   if (tiling_.runs == TileRuns::kLoopRun) return "x + j";
+  if (tiling_.runs == TileRuns::kLines)
+    return fmt::format("(x + j) * {} + b + near", tiling_.pitch);
   return fmt::format("with_gaps((x + j) * {} + b + near)", tiling_.rows);
 }
 
@@ -217,18 +232,19 @@ TileWriter::Groups TileWriter::groups_of_run() const {
 }
 
 // Deals groups out to warps: lanes that are a few groups of several rows find all banks.
-std::string dealt(std::uint64_t along, std::string_view across) {
+std::string dealt(const TransposedTiling& tiling) {
+  const std::uint64_t groups = tiling.columns / tiling.width;
   return fmt::format(
       "    const u32 k = n % {0} + n / {1} % {2} * {0};\n"
-      "    const u32 {3} = n / {0} % {4} + n / {5} * {4};\n",
-      kGroupsAlong, kWarp, along / kGroupsAlong, across, kRowsAcross, kRowsAcross * along);
+      "    const u32 b = n / {0} % {3} + n / {4} * {3};\n",
+      tiling.along, kWarp, groups / tiling.along, tiling.across(), tiling.across() * groups);
 }
 
 // The groups of the loop, each with the number `i` of its first element and its place `x` in a row
 // of the tile; `first` of the loop's run of `most`, whose ends need not be those of groups.
 TileWriter::Groups TileWriter::groups_of_loop() const {
   const std::uint64_t width = tiling_.width;
-  const std::uint64_t groups = used_rows() * tiling_.columns / width;
+  const std::uint64_t of_row = tiling_.columns / width;
   const std::string run =
       fmt::format("    const idx run = to + (b0 + b) * {} + c0;\n", place_.loop_across);
   const auto begin = [&](std::uint64_t ahead) {
@@ -242,19 +258,21 @@ TileWriter::Groups TileWriter::groups_of_loop() const {
   const std::string rows_end = fmt::format("    if (b0 + b >= {}) continue;\n", found_.rows());
   switch (tiling_.runs) {
     case TileRuns::kAligned:
-      return {groups, dealt(tiling_.columns / width, "b") +
-                          fmt::format("    const u32 x = k * {};\n"
-                                      "    if (b0 + b >= {} || c0 + x >= {}) continue;\n"
-                                      "    const idx i = to + (b0 + b) * {} + c0 + x;\n",
-                                      width, found_.rows(), found_.columns(), place_.loop_across)};
+      return {
+          used_rows() * of_row,
+          dealt(tiling_) + fmt::format("    const u32 x = k * {};\n"
+                                       "    if (b0 + b >= {} || c0 + x >= {}) continue;\n"
+                                       "    const idx i = to + (b0 + b) * {} + c0 + x;\n",
+                                       width, found_.rows(), found_.columns(), place_.loop_across)};
     case TileRuns::kAnywhere:
-      return {groups, dealt(tiling_.columns / width, "b") + rows_end + run + begin(tiling_.ahead)};
+    case TileRuns::kLines:
+      return {used_rows() * of_row, dealt(tiling_) + rows_end + run + begin(tiling_.ahead)};
     case TileRuns::kTensorRun:
-      return {groups,
-              fmt::format("    const u32 k = n % {0}, b = n / {0};\n", tiling_.columns / width) +
-                  run + begin(tiling_.ahead)};
+      return {tiling_.rows * of_row,
+              fmt::format("    const u32 k = n % {0}, b = n / {0};\n", of_row) + run +
+                  begin(tiling_.ahead)};
     case TileRuns::kLoopRun:
-      return {groups,
+      return {used_rows() * tiling_.columns / width,
               fmt::format("    const idx first = b0 * {0} + n * {1} - near;\n"
                           "    const u32 x = with_gaps(n * {1} + {2});\n"
                           "    const idx i = to + first;\n",
@@ -297,6 +315,18 @@ std::string TileWriter::load_words(TensorId tensor, const std::string& tile) {
       found_.rows() + 2 * tiling_.width, read.elements, loop);
 }
 
+std::string TileWriter::load_lines(TensorId tensor, const std::string& tile) {
+  const std::uint64_t lines = tiling_.columns + tiling_.ahead;
+  const bool whole = tiling_.pitch == tiling_.rows;
+  const std::uint64_t length = whole ? lines * tiling_.pitch : tiling_.rows;
+  return fmt::format("  fill_lines<{}, {}, {}, {}>({}, {}, start, {}, {}, {});\n",
+                     whole ? 1 : lines, length, tiling_.pitch, threads(), tile,
+                     code_.parameters().input(tensor), found_.pitch(),
+                     whole ? fmt::format("{}", length)
+                           : fmt::format("b0 + {0} < {1} ? {0} : {1} - b0", length, found_.rows()),
+                     code_.view().tensor(tensor).elements);
+}
+
 std::string TileWriter::load_run(TensorId tensor, const std::string& tile) {
   const Tensor& read = code_.view().tensor(tensor);
   const Groups groups = groups_of_run();
@@ -323,7 +353,7 @@ std::string TileWriter::stores(const Roots& roots, const Loop& loop) {
   const std::uint64_t most =
       found_.columns() * (tiling_.runs == TileRuns::kLoopRun ? found_.rows() : 1);
   return loop_over(
-      groups.count, tiling_.runs == TileRuns::kAnywhere ? 1 : 2,
+      groups.count, begin_anywhere() ? 1 : 2,
       groups.text +
           fmt::format("    if (first < {0} && {0} - first >= {1}) {{\n{2}      continue;\n    }}\n"
                       "    const idx group = i;\n    const u32 place = x;\n"
@@ -335,6 +365,16 @@ std::string TileWriter::stores(const Roots& roots, const Loop& loop) {
 
 std::string TileWriter::declarations(const TransposedTiles& tiles) const {
   std::string text;
+  if (tiling_.runs == TileRuns::kLines) {
+    text = "  extern __shared__ __align__(16) u8 shared[];\n";
+    std::uint64_t at = 0;
+    for (const auto& [tensor, name] : tiles.names) {
+      text += fmt::format("  {0}* const {1} = reinterpret_cast<{0}*>(shared + {2});\n",
+                          stored_type(code_.view().tensor(tensor).type.dtype), name, at);
+      at += tiling_.words * sizeof(float);
+    }
+    return text;
+  }
   for (const auto& [tensor, name] : tiles.names) {
     const DType dtype = code_.view().tensor(tensor).type.dtype;
     const std::string_view type = !in_words()              ? name_of(compute_type(dtype))
@@ -357,8 +397,11 @@ GeneratedKernel TileWriter::write(const Roots& roots) {
   for (const TensorId tensor : found_.tensors) {
     const std::string name = fmt::format("tile{}", tensor);
     loop.tiles.names[tensor] = name;
-    loads += in_words() ? load_words(tensor, name) : load_run(tensor, name);
+    loads += in_words()                         ? load_words(tensor, name)
+             : tiling_.runs == TileRuns::kLines ? load_lines(tensor, name)
+                                                : load_run(tensor, name);
   }
+  if (tiling_.runs == TileRuns::kLines) loads += "  end_copy_group();\n  wait_for_copies<0>();\n";
   const std::string moved = start_of_run() + loads + "  __syncthreads();\n" + stores(roots, loop);
   GeneratedKernel result;
   result.source.text = fmt::format(
@@ -371,6 +414,10 @@ GeneratedKernel TileWriter::write(const Roots& roots) {
   result.source.entries = {"fused"};
   result.storages = code_.parameters().storages();
   result.threads = threads();
+  if (tiling_.runs == TileRuns::kLines) {
+    const std::uint64_t words = found_.tensors.size() * tiling_.words;
+    result.shared_bytes = static_cast<std::uint32_t>(words * sizeof(float));
+  }
   result.blocks =
       row_sets() * tiles_of_set() * column_tiles() * (space_ / found_.rows() / found_.columns());
   result.schedule =

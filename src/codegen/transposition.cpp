@@ -7,13 +7,16 @@
 namespace fusecalc {
 namespace {
 
-constexpr std::uint64_t kLeastSide = 16;      // of a tile, unless the other side leaves no gaps
-constexpr std::uint64_t kLeastLong = 64;      // that other side
-constexpr std::uint64_t kMostRun = 48;        // columns of a run whose rows begin anywhere
-constexpr std::uint64_t kTile = 64;           // rows of a tile, and its columns or half of them
-constexpr std::uint64_t kByteRows = 256;      // of a tile of single bytes
-constexpr std::uint64_t kRunElements = 3072;  // about so many are a tile that is one run
+constexpr std::uint64_t kLeastSide = 16;          // of a tile, unless the other side leaves no gaps
+constexpr std::uint64_t kLeastLong = 64;          // that other side
+constexpr std::uint64_t kMostRun = 48;            // columns of a run whose rows begin anywhere
+constexpr std::uint64_t kTile = 64;               // rows of a tile, and its columns or half of them
+constexpr std::uint64_t kByteRows = 256;          // of a tile of single bytes
+constexpr std::uint64_t kLoopRunElements = 3072;  // about so many are a tile that is one run
+constexpr std::uint64_t kTensorRunElements = 4608;
+constexpr std::uint64_t kByteRunElements = 6144;                  // of single bytes
 constexpr std::uint64_t kSharedBytes = std::uint64_t{48} << 10U;  // of all tiles
+constexpr unsigned kLeastSector = 8;                              // elements
 constexpr std::size_t kMostTransposed = 3;  // of 4 bytes each on chip; of 8 there is but one
 // Each 32 elements of a run are followed by a gap: lanes that are several elements apart find
 // other banks.
@@ -57,8 +60,7 @@ std::uint64_t most_columns(std::uint64_t rows, std::uint64_t ahead, std::uint64_
 }
 
 // No more than `most`, and so many that tiles have about as many of all `columns` each.
-std::uint64_t even_columns(std::uint64_t columns, std::uint64_t most, unsigned width) {
-  const std::uint64_t step = std::uint64_t{kGroupsAlong} * width;
+std::uint64_t even_columns(std::uint64_t columns, std::uint64_t most, std::uint64_t step) {
   return std::min(most, ceil_div(ceil_div(columns, ceil_div(columns, most)), step) * step);
 }
 
@@ -70,6 +72,63 @@ std::uint64_t bytes_on_chip(const KernelView& kernel, const Transposition& found
     bytes += ceil_div(word_bytes(dtype), shared_columns(dtype, width));
   }
   return bytes;
+}
+
+// Of a tile that is a run of the tensors and has all their rows; 0: these are too many.
+std::uint64_t columns_of_run(const KernelView& kernel, const Transposition& found,
+                             std::uint64_t sector) {
+  std::uint64_t bytes = 0, least = sizeof(double);
+  for (const TensorId id : found.tensors) {
+    const DType dtype = kernel.tensor(id).type.dtype;
+    bytes += word_bytes(dtype);
+    least = std::min(least, bytes_of(dtype, 1));
+  }
+  const std::uint64_t room = kSharedBytes / bytes / 33 * 32;  // without the gaps
+  const std::uint64_t ahead = sector * (found.rows() + 4);
+  const std::uint64_t most = least == 1 ? kByteRunElements : kTensorRunElements;
+  return std::min(most, room - std::min(room, ahead)) / found.rows() / kLeastLong * kLeastLong;
+}
+
+// Whether that is faster than tiles of more rows than these. Lines of 4-byte elements that follow
+// each other are nearly as fast, and have more columns of many rows.
+bool repays_run(const Transposition& found, unsigned width) {
+  constexpr std::uint64_t kMostRows = 48;
+  constexpr std::uint64_t kMostOfLines = 32;
+  if (found.rows() >= kMostRows || found.pitch() != found.rows()) return false;
+  if (found.columns() < kLeastLong) return false;
+  if (width == sizeof(float)) return found.rows() % 2 == 0 || found.rows() < kMostOfLines;
+  return found.rows() % width != 0;
+}
+
+// Whether the elements of all tensors are computed with as they lie, 4 bytes each.
+bool has_words(const KernelView& kernel, const Transposition& found) {
+  return std::ranges::all_of(found.tensors, [&](TensorId id) {
+    const DType dtype = kernel.tensor(id).type.dtype;
+    return bytes_of(dtype, 1) == sizeof(float) &&
+           stored_type(dtype) == name_of(compute_type(dtype));
+  });
+}
+
+// Lines lie on chip as groups of four do in the tensors. Where each has all rows, an odd number,
+// they follow each other; if not, so far apart that lanes reach different banks.
+void set_lines(const Transposition& found, TransposedTiling& tiling) {
+  constexpr std::uint64_t kGroup = 4;
+  constexpr std::uint64_t kSlack = 2 * kGroup;  // of the first and the last line
+  constexpr std::uint64_t kFewest = 32;         // columns of a tile of whole lines
+  constexpr std::uint64_t kMost = kSharedBytes / sizeof(float);
+  const std::uint64_t each = kMost / found.tensors.size() - kSlack;
+  const bool whole = found.rows() % 2 != 0 && found.pitch() == found.rows() &&
+                     (kFewest + tiling.sector) * found.rows() <= each;
+  tiling.runs = TileRuns::kLines;
+  tiling.along = 8;
+  tiling.ahead = tiling.sector;
+  tiling.rows = whole ? found.rows() : rows_of_tile(found.rows());
+  tiling.pitch = whole ? found.rows() : tiling.rows + kGroup + found.pitch() % kGroup;
+  std::uint64_t most = whole ? 2 * kTile : kTile;
+  while ((most + tiling.ahead) * tiling.pitch > each) most /= 2;
+  tiling.columns = even_columns(found.columns() + tiling.sector - 1, most,
+                                std::uint64_t{tiling.along} * tiling.width);
+  tiling.words = (tiling.columns + tiling.ahead) * tiling.pitch + kSlack;
 }
 
 }  // namespace
@@ -109,30 +168,33 @@ std::optional<Transposition> find_transposition(const KernelView& kernel, const 
 
 TransposedTiling tiling_of(const KernelView& kernel, const Transposition& found, unsigned width) {
   const std::uint64_t bytes = bytes_on_chip(kernel, found, width);
-  const std::uint64_t few = std::min(found.rows(), found.columns());
-  const std::uint64_t many = kRunElements / few / kLeastLong * kLeastLong;
   const bool aligned = groups_are_aligned(found, width);
-  TransposedTiling tiling{.width = width, .sector = std::max(2 * width, kRowsAcross)};
-  if (found.rows() < kLeastSide) {
+  TransposedTiling tiling{.width = width, .sector = std::max(2 * width, kLeastSector)};
+  const std::uint64_t run = columns_of_run(kernel, found, tiling.sector);
+  if (found.rows() < kLeastSide || (!aligned && run > 0 && repays_run(found, width))) {
     tiling.runs = TileRuns::kTensorRun;
-    tiling.rows = few;
-    tiling.columns = many;
+    tiling.rows = found.rows();
+    tiling.columns = run;
     tiling.ahead = tiling.sector;
-    tiling.words = with_gaps((tiling.ahead + many) * few + std::uint64_t{2} * width);
+    tiling.words = with_gaps((tiling.ahead + run) * tiling.rows + std::uint64_t{2} * width);
   } else if (found.columns() < kLeastSide ||
              (!aligned && found.columns() <= kMostRun && is_loop_run(found))) {
     tiling.runs = TileRuns::kLoopRun;
+    const std::uint64_t many = kLoopRunElements / found.columns() / kLeastLong * kLeastLong;
     tiling.rows = many;
-    tiling.columns = few;
+    tiling.columns = found.columns();
     tiling.ahead = tiling.sector;
-    tiling.words =
-        with_gaps((many + tiling.ahead + std::uint64_t{4} * width) * few + tiling.sector);
+    tiling.words = with_gaps((many + tiling.ahead + std::uint64_t{4} * width) * tiling.columns +
+                             tiling.sector);
+  } else if (!aligned && width == sizeof(float) && has_words(kernel, found)) {
+    set_lines(found, tiling);
   } else {
     tiling.runs = aligned ? TileRuns::kAligned : TileRuns::kAnywhere;
     tiling.rows = found.columns() < kTile ? kTile : rows_of_tile(found.rows());
     tiling.ahead = aligned ? 0 : tiling.sector;
     tiling.columns = even_columns(found.columns() + (aligned ? 0 : tiling.sector - 1),
-                                  most_columns(tiling.rows, tiling.ahead, bytes), width);
+                                  most_columns(tiling.rows, tiling.ahead, bytes),
+                                  std::uint64_t{tiling.along} * width);
     // Single bytes: so that a tile's rows are whole lines, and threads have enough to load.
     if (aligned && bytes == 1 && found.rows() >= kByteRows) {
       tiling.rows = kByteRows;

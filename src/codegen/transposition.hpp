@@ -27,6 +27,7 @@ struct Transposition {
 enum class TileRuns : std::uint8_t {
   kAligned,  // each of its rows and columns begins at a whole group
   kAnywhere,
+  kLines,      // like those, of 4 bytes each: lines of the tensors as they lie
   kTensorRun,  // it has all of few rows, and is one run of the tensors
   kLoopRun,    // it has all of few columns, and is one run of the loop
 };
@@ -41,7 +42,11 @@ struct TransposedTiling {
   // begin some columns (or rows) ahead of the tile, which holds them, too.
   std::uint64_t sector = 1;
   std::uint64_t ahead = 0;
-  std::uint64_t words = 0;  // of runs: elements on chip, of each tensor
+  std::uint64_t words = 0;  // of lines and runs: elements on chip, of each tensor
+  std::uint64_t pitch = 0;  // of lines: elements on chip from one to the next; `rows`: one run
+  // Groups of a row that a warp stores at once, and in how many rows.
+  unsigned along = 4;
+  unsigned across() const { return 32 / along; }
 };
 
 // The first transposition that a large scattered read of the block follows, where tiles help.
@@ -53,9 +58,5 @@ TransposedTiling tiling_of(const KernelView& kernel, const Transposition& found,
 // `width`.
 std::uint64_t shared_columns(DType dtype, std::uint64_t width);
 std::uint64_t word_bytes(DType dtype);
-
-// Groups that a warp takes of a tile at once: of each of several rows.
-inline constexpr unsigned kGroupsAlong = 4;
-inline constexpr unsigned kRowsAcross = 32 / kGroupsAlong;
 
 }  // namespace fusecalc

@@ -374,16 +374,49 @@ TEST_CASE("the tiles of several tensors fit on chip together") {
   CHECK(tiles("511, 255", "f32") == "tiles of 64 by 64, transposed on chip");
 }
 
+TEST_CASE("lines of 4-byte elements that begin anywhere are transposed as they lie") {
+  const GeneratedKernel lines = transposed("2001, 501", "1, 0", "f32");
+  CHECK(lines.schedule == "tiles of 64 by 64, transposed on chip");
+  CHECK(lines.threads == 512);
+  // 64 columns and 8 ahead of them; from one to the next 69 elements on chip, which is as far from
+  // a multiple of four as 501. Of the last tile 53 rows are there.
+  CHECK(contains(lines,
+                 "fill_lines<72, 64, 69, 512>(tile0, p0, start, 501, "
+                 "b0 + 64 < 501 ? 64 : 501 - b0, 1002501);"));
+  CHECK(contains(lines, "const f32 v2 = tile0[(x + j) * 69 + b + near];"));
+  CHECK(contains(transposed("2001, 512", "1, 0", "i32"), "fill_lines<72, 64, 68, 512>"));
+
+  // Of few rows all follow each other, as one line.
+  const GeneratedKernel whole = transposed("5, 3001, 77", "0, 2, 1", "f32");
+  CHECK(whole.schedule == "tiles of 77 by 128, transposed on chip");
+  CHECK(contains(whole, "fill_lines<1, 10472, 77, 512>(tile0, p0, start, 77, 10472, 1155385);"));
+  CHECK(contains(whole, "n < 2560;"));  // of 80 rows, as four are stored at a time
+  CHECK(transposed("3001, 281", "1, 0", "f32").schedule ==
+        "tiles of 281 by 32, transposed on chip");
+  CHECK(transposed("3001, 309", "1, 0", "f32").schedule == "tiles of 64 by 64, transposed on chip");
+  // Those of other sizes, and those that begin at whole groups, are parted into words.
+  CHECK(contains(transposed("2001, 501", "1, 0", "f64"), "fill_words<2, false, true>"));
+  CHECK(contains(transposed("2000, 512", "1, 0", "f32"), "fill_words<4, true, false>"));
+}
+
 TEST_CASE("few channels are transposed as one run of memory") {
-  // Pixels of three channels: 1,024 of them are a run of the tensor, behind those of the 16 pixels
-  // that a plane's run may begin ahead of them (9 groups, and a group for where it begins).
+  // Pixels of three channels: 1,536 of them are a run of the tensor, behind those of the 16 pixels
+  // that a plane's run may begin ahead of them, and with a group for where it begins.
   const GeneratedKernel planes = transposed("2, 100, 100, 3", "0, 3, 1, 2");
-  CHECK(planes.schedule == "tiles of 3 by 1024, transposed on chip");
-  CHECK(planes.blocks == 2 * 10);
-  CHECK(contains(planes, "n < 391;"));
+  CHECK(planes.schedule == "tiles of 3 by 1536, transposed on chip");
+  CHECK(planes.blocks == 2 * 7);
+  CHECK(contains(planes, "n < 583;"));
   const GeneratedKernel pixels = transposed("2, 3, 100, 100", "0, 2, 3, 1");
   CHECK(pixels.schedule == "tiles of 1024 by 3, transposed on chip");
   CHECK(pixels.blocks == 2 * 10);
+  // More of them where a tile's rows would be loaded in parts otherwise.
+  CHECK(transposed("5001, 33", "1, 0").schedule == "tiles of 33 by 128, transposed on chip");
+  CHECK(transposed("5001, 40", "1, 0").schedule == "tiles of 64 by 128, transposed on chip");
+  CHECK(transposed("5001, 40", "1, 0", "f32").schedule == "tiles of 40 by 64, transposed on chip");
+  CHECK(transposed("5001, 47", "1, 0", "i8").schedule == "tiles of 47 by 128, transposed on chip");
+  CHECK(transposed("5001, 49", "1, 0", "i8").schedule == "tiles of 64 by 128, transposed on chip");
+  CHECK(transposed("283, 31, 16, 17", "1, 3, 0, 2").schedule ==
+        "tiles of 64 by 32, transposed on chip");  // 16 columns are too few for it
   // Rows apart from each other are no such run.
   CHECK(transposed("100, 50, 3", "2, 1, 0").schedule == "8 elements per thread");
 }
