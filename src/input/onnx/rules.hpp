@@ -2,8 +2,11 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "input/model_shapes.hpp"
 #include "input/onnx/importer.hpp"
@@ -42,6 +45,13 @@ std::span<const OnnxRuleRow> onnx_onnxruntime_rules();
 
 // The rule of an operator, or null.
 OnnxRule rule_of(std::string_view domain, std::string_view type);
+
+// [B, T, heads * size] as [B, heads, T, size].
+std::optional<OnnxKnown> split_heads(OnnxImporter& in, const OnnxKnown& x, std::int64_t heads);
+// Writes attention of such heads, whose result has [B, T, heads * size].
+bool write_joined_attention(OnnxImporter& in, const OnnxNode& node,
+                            const std::vector<OnnxImporter::Operand>& inputs,
+                            const OnnxImporter::Written& attributes);
 
 // The FLOPs of so many sums of products; 0 where that is too many.
 std::uint64_t product_flops(std::uint64_t elements, std::uint64_t depth);

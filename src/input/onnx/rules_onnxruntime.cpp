@@ -54,14 +54,6 @@ bool quick_gelu(OnnxImporter& in, const OnnxNode& node) {
   return gate && in.write(node, "mul", {x, &*gate});
 }
 
-// [B, T, heads * size] as [B, heads, T, size].
-std::optional<OnnxKnown> heads_of(OnnxImporter& in, const OnnxKnown& x, std::uint64_t heads) {
-  const Shape& shape = x.type.shape;
-  if (shape.size() != 3 || heads == 0 || shape[2] % heads != 0) return std::nullopt;
-  const auto apart = in.reshape(x, {shape[0], shape[1], heads, shape[2] / heads});
-  return apart ? in.permute(*apart, {0, 2, 1, 3}) : std::nullopt;
-}
-
 // Queries, keys and values of [B, T, heads * size], and what is added to the scores. A bias of the
 // three, a mask of keys and caches are not read.
 bool multi_head_attention(OnnxImporter& in, const OnnxNode& node) {
@@ -72,10 +64,10 @@ bool multi_head_attention(OnnxImporter& in, const OnnxNode& node) {
   }
   if (in.input(node, 1) == nullptr || in.input(node, 2) == nullptr) return false;
   if (OnnxImporter::output_count(node) > 1) return false;
-  const auto heads = static_cast<std::uint64_t>(whole_attribute(node, "num_heads", 0));
-  const auto q = heads_of(in, *in.input(node, 0), heads);
-  const auto k = heads_of(in, *in.input(node, 1), heads);
-  const auto v = heads_of(in, *in.input(node, 2), heads);
+  const std::int64_t heads = whole_attribute(node, "num_heads", 0);
+  const auto q = split_heads(in, *in.input(node, 0), heads);
+  const auto k = split_heads(in, *in.input(node, 1), heads);
+  const auto v = split_heads(in, *in.input(node, 2), heads);
   if (!q || !k || !v) return false;
   std::vector<Operand> inputs = {&*q, &*k, &*v};
   if (in.input(node, kAdded) != nullptr) inputs.emplace_back(in.input(node, kAdded));
@@ -84,15 +76,7 @@ bool multi_head_attention(OnnxImporter& in, const OnnxNode& node) {
   // 0 stands for the usual one.
   const double scale = real_attribute(node, "scale", 0);
   if (scale != 0) attributes.push_back({"scale", scale});
-  const auto result = in.write_step("attention", inputs, attributes);
-  const auto rows = result ? in.permute(*result, {0, 2, 1, 3}) : std::nullopt;
-  if (!rows) return false;
-  const Shape& shape = rows->type.shape;
-  // The kernel writes the rows of all heads side by side.
-  const auto whole = [](std::uint64_t extent) { return static_cast<std::int64_t>(extent); };
-  return in.write(
-      node, "reshape", {&*rows},
-      {listed("shape", {whole(shape[0]), whole(shape[1]), whole(shape[2]) * whole(shape[3])})});
+  return write_joined_attention(in, node, inputs, attributes);
 }
 
 // Ops of quantized numbers, each with its scale and zero point, are one kernel each.

@@ -152,17 +152,6 @@ bool einsum(OnnxImporter& in, const OnnxNode& node) {
   return result.has_value();
 }
 
-// [B, T, heads * size] as [B, heads, T, size].
-std::optional<OnnxKnown> split_heads(OnnxImporter& in, const OnnxKnown& x, std::int64_t heads) {
-  if (x.type.shape.size() == 4) return x;
-  if (x.type.shape.size() != 3 || heads < 1) return std::nullopt;
-  const auto count = static_cast<std::uint64_t>(heads);
-  if (x.type.shape[2] % count != 0) return std::nullopt;
-  const auto apart =
-      in.reshape(x, {x.type.shape[0], x.type.shape[1], count, x.type.shape[2] / count});
-  return apart ? in.permute(*apart, {0, 2, 1, 3}) : std::nullopt;
-}
-
 // Heads that were repeated for as many queries are read once.
 const OnnxKnown& unrepeated(const OnnxKnown& value) {
   return value.repeated && !value.expanded_axis ? *value.repeated : value;
@@ -177,9 +166,12 @@ bool attention(OnnxImporter& in, const OnnxNode& node) {
   }
   const std::int64_t heads = whole_attribute(node, "q_num_heads", 0);
   const std::int64_t shared = whole_attribute(node, "kv_num_heads", heads);
-  const auto q = split_heads(in, *given[0], heads);
-  const auto k = split_heads(in, unrepeated(*given[1]), shared);
-  const auto v = split_heads(in, unrepeated(*given[2]), shared);
+  const auto heads_of = [&in](const OnnxKnown& x, std::int64_t count) {
+    return x.type.shape.size() == 4 ? x : split_heads(in, x, count);
+  };
+  const auto q = heads_of(*given[0], heads);
+  const auto k = heads_of(unrepeated(*given[1]), shared);
+  const auto v = heads_of(unrepeated(*given[2]), shared);
   if (!q || !k || !v) return false;
   std::vector<Operand> inputs = {&*q, &*k, &*v};
   const bool first_aligned = whole_attribute(node, "is_causal", 0) != 0;
@@ -195,15 +187,7 @@ bool attention(OnnxImporter& in, const OnnxNode& node) {
     attributes.push_back({"scale", *scale->real});
   }
   if (given[0]->type.shape.size() == 4) return in.write(node, "attention", inputs, attributes);
-  const auto result = in.write_step("attention", inputs, attributes);
-  const auto rows = result ? in.permute(*result, {0, 2, 1, 3}) : std::nullopt;
-  if (!rows) return false;
-  const Shape& shape = rows->type.shape;
-  // One kernel computes it, which writes the rows of all heads side by side.
-  const auto whole = [](std::uint64_t extent) { return static_cast<std::int64_t>(extent); };
-  return in.write(
-      node, "reshape", {&*rows},
-      {listed("shape", {whole(shape[0]), whole(shape[1]), whole(shape[2]) * whole(shape[3])})});
+  return write_joined_attention(in, node, inputs, attributes);
 }
 
 // RNN, GRU and LSTM are one custom op each: of their steps only the products count as arithmetic.
@@ -243,6 +227,29 @@ constexpr std::array kProductRules = {
 };
 
 }  // namespace
+
+std::optional<OnnxKnown> split_heads(OnnxImporter& in, const OnnxKnown& x, std::int64_t heads) {
+  const Shape& shape = x.type.shape;
+  if (shape.size() != 3 || heads < 1) return std::nullopt;
+  const auto count = static_cast<std::uint64_t>(heads);
+  if (shape[2] % count != 0) return std::nullopt;
+  const auto apart = in.reshape(x, {shape[0], shape[1], count, shape[2] / count});
+  return apart ? in.permute(*apart, {0, 2, 1, 3}) : std::nullopt;
+}
+
+bool write_joined_attention(OnnxImporter& in, const OnnxNode& node,
+                            const std::vector<OnnxImporter::Operand>& inputs,
+                            const OnnxImporter::Written& attributes) {
+  const auto result = in.write_step("attention", inputs, attributes);
+  const auto rows = result ? in.permute(*result, {0, 2, 1, 3}) : std::nullopt;
+  if (!rows) return false;
+  const Shape& shape = rows->type.shape;
+  // One kernel computes it, which writes the rows of all heads side by side.
+  const auto whole = [](std::uint64_t extent) { return static_cast<std::int64_t>(extent); };
+  return in.write(
+      node, "reshape", {&*rows},
+      {listed("shape", {whole(shape[0]), whole(shape[1]), whole(shape[2]) * whole(shape[3])})});
+}
 
 std::span<const OnnxRuleRow> onnx_product_rules() { return kProductRules; }
 

@@ -143,36 +143,6 @@ bool whole_conv(OnnxImporter& in, const OnnxNode& node) {
                          {{convolution->shape, dtype}});
 }
 
-bool conv(OnnxImporter& in, const OnnxNode& node) {
-  const OnnxKnown* x = in.input(node, 0);
-  const OnnxKnown* weight = in.input(node, 1);
-  const auto convolution = convolution_of(in, node, weight);
-  if (!convolution) return false;
-  const auto& [windows, shape, depth] = *convolution;
-  std::vector<OnnxImporter::Operand> inputs = {x, weight};
-  if (in.input(node, 2) != nullptr) inputs.emplace_back(in.input(node, 2));
-  std::vector<std::int64_t> stride;
-  std::vector<std::int64_t> padding;
-  std::vector<std::int64_t> dilation;
-  bool symmetric = true;
-  for (const Window& window : windows) {
-    stride.push_back(window.stride);
-    padding.push_back(window.before);
-    dilation.push_back(window.dilation);
-    symmetric = symmetric && window.before == window.after;
-  }
-  const OnnxImporter::Written attributes = {listed("stride", stride),
-                                            listed("padding", padding),
-                                            listed("dilation", dilation),
-                                            {"groups", whole_attribute(node, "group", 1)}};
-  const std::string op = "conv" + std::to_string(windows.size()) + "d";
-  if (symmetric && in.write(node, op, inputs, attributes)) return true;
-  const auto elements = checked_elements(shape);
-  if (!elements) return false;
-  return in.write_custom(node, OpClass::kContract, product_flops(*elements, depth),
-                         {{shape, x->type.dtype}});
-}
-
 // The windows as attributes of a row; false where they pad the two sides differently.
 bool add_attributes(const std::vector<Window>& windows, OnnxImporter::Written& attributes) {
   std::vector<std::int64_t> stride;
@@ -190,6 +160,24 @@ bool add_attributes(const std::vector<Window>& windows, OnnxImporter::Written& a
   const bool dilates = std::ranges::any_of(dilation, [](std::int64_t step) { return step != 1; });
   if (dilates) attributes.push_back(listed("dilation", dilation));
   return symmetric;
+}
+
+bool conv(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* x = in.input(node, 0);
+  const OnnxKnown* weight = in.input(node, 1);
+  const auto convolution = convolution_of(in, node, weight);
+  if (!convolution) return false;
+  const auto& [windows, shape, depth] = *convolution;
+  std::vector<OnnxImporter::Operand> inputs = {x, weight};
+  if (in.input(node, 2) != nullptr) inputs.emplace_back(in.input(node, 2));
+  OnnxImporter::Written attributes = {{"groups", whole_attribute(node, "group", 1)}};
+  const bool symmetric = add_attributes(windows, attributes);
+  const std::string op = "conv" + std::to_string(windows.size()) + "d";
+  if (symmetric && in.write(node, op, inputs, attributes)) return true;
+  const auto elements = checked_elements(shape);
+  if (!elements) return false;
+  return in.write_custom(node, OpClass::kContract, product_flops(*elements, depth),
+                         {{shape, x->type.dtype}});
 }
 
 bool pool(OnnxImporter& in, const OnnxNode& node) {
