@@ -322,6 +322,7 @@ void Pt2Importer::read_node(std::size_t frame, const ProgramNode& node) {
   if (inline_graph(frame, node)) return;
   std::string_view op = op_of(node.target);
   graph_.begin_node(named_node(node.modules, node.target, op));
+  if (read_lists(frame, node)) return;
   if (op.empty() || tensors_of(node.outputs).empty()) {
     graph_.fold_node();
     return;
@@ -357,11 +358,11 @@ void Pt2Importer::call(std::size_t frame, const ProgramNode& node) {
   const bool in_place = is_in_place(op);
   if (in_place) op.remove_suffix(1);
   const AtenCall call(*this, frame, node);
+  // Before the rule: the result of a call of a list has the name of what it overwrites.
+  const std::optional<ValueId> target = in_place ? call.value("self") : std::nullopt;
   const auto wide = cast_operands(frame, node);
   if (!apply_aten_rule(call, op)) make_custom(call, op);
   for (const auto& [name, id] : wide) frames_[frame].names.insert_or_assign(name, id);
-  if (!in_place) return;
-  const std::optional<ValueId> target = call.value("self");
   if (!target) return;
   const std::string_view result = tensors_of(node.outputs)[0];
   const ValueId made = lookup(frame, &node, std::string(result));

@@ -32,11 +32,6 @@ struct ProgramValue {
   ModelGraph::TensorId pairs = kNoTensor;
 };
 
-// The name of "torch.ops.aten.add.Tensor"; empty for what is no op.
-std::string_view op_of(std::string_view target);
-// add_, but not __and__ or _softmax.
-bool is_in_place(std::string_view op);
-
 using ValueId = std::uint32_t;
 
 // Elements of an axis: each step-th from start to end.
@@ -186,6 +181,8 @@ class Pt2Importer {
   void read_inputs();
   void read_node(std::size_t frame, const ProgramNode& node);
   bool inline_graph(std::size_t frame, const ProgramNode& node);
+  // The ops of a node that takes lists of tensors; false if it is no such node.
+  bool read_lists(std::size_t frame, const ProgramNode& node);
   void call(std::size_t frame, const ProgramNode& node);
   std::vector<std::pair<std::string_view, ValueId>> cast_operands(std::size_t frame,
                                                                   const ProgramNode& node);
@@ -203,6 +200,7 @@ class Pt2Importer {
   ModelGraph graph_;
   Symbols symbols_;
   std::deque<Frame> frames_;
+  std::deque<ProgramNode> single_nodes_;  // of nodes that take lists
   std::deque<Binding> bindings_;
   std::vector<Storage> storages_;
   std::vector<ValueId> inputs_;
