@@ -241,24 +241,29 @@ std::optional<Affine> AffineReader::combined(const Origin& origin, std::size_t a
   return result;
 }
 
+std::optional<std::size_t> counted_axis(const ModelGraph& graph, TensorId index,
+                                        std::uint64_t extent, std::size_t rank) {
+  const Shape& shape = graph.type(index).shape();
+  const std::optional<Affine> affine = AffineReader(graph).numbers(index);
+  if (!affine || affine->constant != 0) return std::nullopt;
+  std::optional<std::size_t> counted;
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    if (shape[axis] == 1) continue;
+    if (counted || affine->along[axis] != 1 || shape[axis] != extent) return std::nullopt;
+    counted = axis + rank - shape.size();
+  }
+  return extent == 1 ? rank : counted;
+}
+
 bool choose_all(const ModelGraph& graph, std::span<const TensorId> indices,
                 std::span<const std::uint64_t> axes) {
   std::size_t rank = 0;
   for (const TensorId index : indices) rank = std::max(rank, graph.type(index).shape().size());
   std::size_t next = 0;  // the first axis of the result that the index may count along
   for (std::size_t i = 0; i < indices.size(); ++i) {
-    const Shape& shape = graph.type(indices[i]).shape();
-    const std::optional<Affine> affine = AffineReader(graph).numbers(indices[i]);
-    if (!affine || affine->constant != 0) return false;
-    std::size_t longer = 0;
-    for (std::size_t axis = 0; axis < shape.size(); ++axis) {
-      if (shape[axis] == 1) continue;
-      const std::size_t in_result = axis + rank - shape.size();
-      if (++longer > 1 || in_result < next) return false;
-      if (affine->along[axis] != 1 || shape[axis] != axes[i]) return false;
-      next = in_result + 1;
-    }
-    if (longer == 0 && axes[i] != 1) return false;
+    const auto axis = counted_axis(graph, indices[i], axes[i], rank);
+    if (!axis || *axis < next) return false;
+    if (*axis < rank) next = *axis + 1;
   }
   return true;
 }

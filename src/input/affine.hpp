@@ -41,6 +41,11 @@ class AffineReader {
   int steps_ = 0;
 };
 
+// Along which axis of a result with so many axes an index counts up from 0 to all of an extent; the
+// rank for an extent of 1, which is 0 everywhere.
+std::optional<std::size_t> counted_axis(const ModelGraph& graph, ModelGraph::TensorId index,
+                                        std::uint64_t extent, std::size_t rank);
+
 // Whether indices of the first axes of a tensor choose all of its elements in their order: each
 // counts up along an axis of its own. `axes` are the tensor's extents there.
 bool choose_all(const ModelGraph& graph, std::span<const ModelGraph::TensorId> indices,

@@ -60,6 +60,12 @@ std::optional<ModelGraph::TensorId> overwritten(ModelGraph& graph, const Program
 bool pointwise_by_name(const AtenCall& call, std::string_view op);
 // With these, softplus is log(sigmoid(x)): -softplus(-x).
 std::vector<WrittenAttribute> log_sigmoid_attributes();
+// The ops of x[i, :, j]: what several indices name. `names` are those of the call, empty for an
+// axis that has none.
+bool gather_places(const AtenCall& call, ValueId self, std::span<const std::string> names);
+// The same of x[i, :, j] = values, in `overwritten`.
+bool scatter_places(const AtenCall& call, ModelGraph::TensorId overwritten,
+                    std::span<const std::string> names, ValueId values, std::string_view combine);
 // Which of a node's results are not None, as the attribute "gradients".
 WrittenAttribute given_gradients(const AtenCall& call);
 

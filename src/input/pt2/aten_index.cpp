@@ -215,11 +215,15 @@ bool index_put(const AtenCall& call, std::string_view) {
   const auto values = call.value("values");
   if (indices == nullptr || !values) return false;
   const std::vector<ValueId> given = call.values("indices");
-  if (given.size() != 1) return false;
+  const bool adds = call.truth("accumulate", false);
+  if (given.size() > 1) {
+    const auto self = to_overwrite(call);
+    return self && scatter_places(call, *self, indices->tensors, *values, adds ? "add" : "");
+  }
+  if (given.empty()) return false;
   const auto place =
       std::ranges::find_if(indices->tensors, [](const auto& name) { return !name.empty(); });
   const auto axis = place - indices->tensors.begin();
-  const bool adds = call.truth("accumulate", false);
   if (call.at(given[0]).type.dtype() == DType::kBool) {
     return axis == 0 && !adds && put_where(call, given[0], *values);
   }

@@ -4,7 +4,6 @@
 #include <array>
 
 #include "core/checked.hpp"
-#include "input/affine.hpp"
 #include "input/pt2/aten.hpp"
 
 namespace fusecalc {
@@ -158,62 +157,6 @@ bool gather_some(const AtenCall& call, std::string_view) {
   return true;
 }
 
-// x[i, j] where the indices of neighbouring axes count up: a copy with other axes. Masks are made
-// so.
-bool all_in_order(const AtenCall& call, ValueId self, std::span<const std::string> names) {
-  const auto is_given = [](const std::string& name) { return !name.empty(); };
-  const auto first = std::ranges::find_if(names, is_given);
-  const auto past = std::find_if_not(first, names.end(), is_given);
-  if (std::any_of(past, names.end(), is_given)) return false;
-  const Shape& shape = call.at(self).type.shape();
-  if (elements_of(call.type()) != elements_of(call.at(self).type)) return false;
-  std::vector<ModelGraph::TensorId> indices;
-  for (const ValueId id : call.values("indices")) {
-    if (call.at(id).number || call.at(id).type.dtype() == DType::kBool) return false;
-    indices.push_back(call.tensor(id));
-  }
-  const auto axes =
-      std::span(shape).subspan(static_cast<std::size_t>(first - names.begin()), indices.size());
-  if (!choose_all(call.graph(), indices, axes)) return false;
-  const auto same = reshaped(call.graph(), call.tensor(self), call.type());
-  const auto copy = same ? call.graph().op("copy", {*same}, {}, call.type()) : std::nullopt;
-  if (copy) call.set(0, *copy);
-  return copy.has_value();
-}
-
-// x[i, j] where i counts up through all of the first axis: one row of each of its places, as the
-// last token of each sequence.
-bool one_of_each(const AtenCall& call, ValueId self, std::span<const ValueId> given) {
-  const ModelType from = call.at(self).type;
-  if (given.size() != 2 || from.shape().size() < 2) return false;
-  const std::array<ModelGraph::TensorId, 1> first = {call.tensor(given[0])};
-  const ModelType& second = call.at(given[1]).type;
-  if (second.shape() != Shape{from.shape()[0]} || second.dtype() == DType::kBool ||
-      call.at(given[0]).type.shape() != second.shape() ||
-      !choose_all(call.graph(), first, std::span(from.shape()).first(1))) {
-    return false;
-  }
-  ModelGraph& graph = call.graph();
-  ModelType single = second;
-  while (single.shape().size() < from.shape().size()) {
-    single.type.shape.push_back(1);
-    single.extents.emplace_back(std::int64_t{1});
-  }
-  ModelType rows = from;
-  rows.type.shape[1] = 1;
-  rows.extents[1] = std::int64_t{1};
-  ModelType each = rows;
-  each.type.dtype = second.dtype();
-  const auto apart = reshaped(graph, call.tensor(given[1]), single);
-  const auto spread = apart
-                          ? graph.op("expand_view", {*apart}, {listed("shape", each.extents)}, each)
-                          : std::nullopt;
-  const auto chosen = spread ? graph.op("gather_elements", {call.tensor(self), *spread},
-                                        {listed("axes", {1})}, rows)
-                             : std::nullopt;
-  return chosen && call.op("reshape", {*chosen}, {listed("shape", call.type().extents)});
-}
-
 // x[:, i]: a gather where one axis is indexed.
 bool index(const AtenCall& call, std::string_view) {
   const auto self = call.value("self");
@@ -228,9 +171,7 @@ bool index(const AtenCall& call, std::string_view) {
                               {listed("axes", std::vector<std::int64_t>{axis})});
     if (made) return true;
   }
-  const bool leads = place == indices->tensors.begin() && indices->tensors.size() == 2;
-  return all_in_order(call, *self, indices->tensors) ||
-         (leads && one_of_each(call, *self, given)) || gather_some(call, {});
+  return gather_places(call, *self, indices->tensors) || gather_some(call, {});
 }
 
 constexpr std::array kMovementRules = {
@@ -261,6 +202,7 @@ constexpr std::array kMovementRules = {
     AtenRule{"index_select", index_select},
     AtenRule{"take", take},
     AtenRule{"index", index},
+    AtenRule{"_unsafe_index", index},
 };
 
 }  // namespace
