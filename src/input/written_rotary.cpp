@@ -69,14 +69,21 @@ class RotaryReader {
   const Shape& shape(TensorId tensor) const { return graph_.type(tensor).shape(); }
   std::uint64_t elements(TensorId tensor) const { return count_of(shape(tensor)); }
 
-  // The tensor itself, and what it shows, below one view after the other.
+  // The tensor itself, and what it shows, below one view after the other. A cast to a wider float
+  // shows the numbers that it was made of, too: each half may be cast on its own.
   std::vector<Shown> below(TensorId tensor) const {
     std::vector<Shown> result = {{tensor, StridedMap::of(elements(tensor))}};
     while (result.size() < kMostViews) {
-      const auto next = graph_.shown(result.back().tensor);
-      const auto map = next ? joined(result.back().map, next->map) : std::nullopt;
-      if (!map) break;
-      result.push_back({next->tensor, *map});
+      const Shown& last = result.back();
+      if (const auto next = graph_.shown(last.tensor)) {
+        const auto map = joined(last.map, next->map);
+        if (!map) break;
+        result.push_back({next->tensor, *map});
+      } else if (const TensorId narrowed = narrow(last.tensor); narrowed != last.tensor) {
+        result.push_back({narrowed, last.map});
+      } else {
+        break;
+      }
     }
     return result;
   }

@@ -223,6 +223,29 @@ TEST_CASE("pt2: halves that are turned are one op, however they are written") {
   CHECK(unfused(read(halves({}))) == 4 * (48 + 48 + 24 + 24));
 }
 
+TEST_CASE("pt2: what is turned and what is not may be cast to a wider float each on its own") {
+  ProgramText text;
+  text.input("q", {1, 2, 3, 8}).input("c", {1, 1, 3, 8}).input("si", {1, 1, 3, 8});
+  text.tensor("q", {1, 2, 3, 8}, {}, kBf16).tensor("y", {1, 2, 3, 8}, {}, kBf16);
+  for (const char* name : {"a", "b"}) text.tensor(name, {1, 2, 3, 4}, {48, 24, 8, 1});
+  for (const char* name : {"wide", "other", "t", "qc", "ts", "w"}) text.tensor(name, {1, 2, 3, 8});
+  text.tensor("n", {1, 2, 3, 4});
+  for (const char* name : {"wide", "other"}) {
+    text.node("_to_copy", {{"self", "q"}, {"dtype", 7}}, {name});
+  }
+  slice(text, "other", 0, 4, 1, "a");
+  slice(text, "other", 4, 8, 1, "b");
+  text.node("neg", {{"self", "b"}}, {"n"});
+  text.node("cat", {{"tensors", Json{"n", "a"}}, {"dim", -1}}, {"t"});
+  text.node("mul", {{"self", "wide"}, {"other", "c"}}, {"qc"});
+  text.node("mul", {{"self", "t"}, {"other", "si"}}, {"ts"});
+  text.node("add", {{"self", "qc"}, {"other", "ts"}}, {"w"});
+  text.node("_to_copy", {{"self", "w"}, {"dtype", kBf16}}, {"y"});
+  text.output("y");
+  check_rotary(text, {"rotary"}, "ts");
+  CHECK(unfused(read(text)) == 2 * (48 + 48) + 4 * (24 + 24));
+}
+
 TEST_CASE("pt2: a sum and its product may be one op") {
   ProgramText text = halves({});
   Json& nodes = text.graph["nodes"];
