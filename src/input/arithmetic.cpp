@@ -13,7 +13,10 @@ double as_type(DType dtype, double value) {
 }
 
 double computed(const OpRow& row, std::span<const double> inputs, DType dtype) {
-  return as_type(dtype, row.reference(inputs, {}));
+  const double result = row.reference(inputs, {});
+  // A truth has one bit: ~true is false.
+  const bool bits = row.type_rule == TypeRule::kBits && dtype == DType::kBool;
+  return as_type(dtype, bits ? std::fmod(result, 2) : result);
 }
 
 }  // namespace fusecalc

@@ -4,8 +4,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "input/causal_mask.hpp"
 #include "input/model_shapes.hpp"
+#include "input/written_heads.hpp"
+#include "input/written_mask.hpp"
 #include "input/written_pattern.hpp"
 #include "input/written_sink.hpp"
 
@@ -32,9 +33,7 @@ class Pattern {
   // The op's result, or nothing if `weighted` is not that of an attention.
   std::optional<TensorId> attention(TensorId weighted) {
     const auto second = graph_.written_by(weighted, "matmul");
-    if (!second || is_set(*second, "transpose_a")) return std::nullopt;
-    const auto weights = tensor_in(second->inputs[0]);
-    if (!weights || !find_softmax(*weights)) return std::nullopt;
+    if (!second || !find_weights(*second)) return std::nullopt;
     shape_ = graph_.type(softmax_).shape();
     const auto softmax = graph_.written_by(softmax_, "softmax");
     if (shape_.size() < 3) return std::nullopt;
@@ -48,12 +47,13 @@ class Pattern {
     }
     if (!follow(scores)) return std::nullopt;
     const double scale = scale_;
-    const ModelType type = graph_.type(weighted);  // a copy: new ops move the graph's tensors
+    ModelType type = graph_.type(weighted);  // a copy: new ops move the graph's tensors
+    if (flipped_) type = flipped(type);
     for (const bool narrow : {true, false}) {
       scale_ = scale;
       narrow_ = narrow;
       const auto result = of_operands(*second, type);
-      if (result) return result;
+      if (result) return flipped_ ? transposed_copy(*result) : result;
     }
     return std::nullopt;
   }
@@ -61,18 +61,42 @@ class Pattern {
   TensorId softmax() const { return softmax_; }
 
  private:
-  // What scores are increased by, or a condition of those that count.
-  struct Mask {
-    TensorId tensor = 0;
-    bool blocks = false;  // the condition is of those that do not count
-  };
+  // The softmax in weights @ v, or in v^T @ weights^T, which is transposed.
+  bool find_weights(const Origin& second) {
+    const auto first = tensor_in(second.inputs[0]);
+    if (first && !is_set(second, "transpose_a") && find_softmax(*first)) return true;
+    flipped_ = true;
+    drops_last_ = false;
+    bool swapped = !is_set(second, "transpose_b");
+    std::optional<TensorId> weights = tensor_in(second.inputs[1]);
+    if (weights && swapped) weights = swapped_before(*weights, swapped);
+    return weights && !swapped && find_softmax(*weights) && !drops_last_;
+  }
+
+  // Of the matrices transposed.
+  static ModelType flipped(ModelType type) {
+    std::iter_swap(type.type.shape.end() - 2, type.type.shape.end() - 1);
+    std::iter_swap(type.extents.end() - 2, type.extents.end() - 1);
+    return type;
+  }
+
+  std::optional<TensorId> transposed_copy(TensorId tensor) {
+    const ModelType type = flipped(graph_.type(tensor));
+    std::vector<std::int64_t> perm(type.shape().size());
+    std::iota(perm.begin(), perm.end(), 0);
+    std::swap(perm[perm.size() - 2], perm.back());
+    return graph_.op("transpose", {tensor}, {listed("perm", perm)}, type);
+  }
 
   // With q, k and v as they were before they were cast, or, if those have several types, after it.
   std::optional<TensorId> of_operands(const Origin& second, const ModelType& type) {
     const auto first = graph_.written_by(scores_, "matmul");
-    const auto q = operand(*tensor_in(first->inputs[0]), false, true);
+    auto q = operand(*tensor_in(first->inputs[0]), is_set(*first, "transpose_a"), true);
     const auto k = operand(*tensor_in(first->inputs[1]), !is_set(*first, "transpose_b"), true);
-    const auto v = operand(*tensor_in(second.inputs[1]), is_set(second, "transpose_b"), false);
+    const auto v =
+        flipped_ ? operand(*tensor_in(second.inputs[0]), !is_set(second, "transpose_a"), false)
+                 : operand(*tensor_in(second.inputs[1]), is_set(second, "transpose_b"), false);
+    if (q) q = multiplied(*q);
     if (!q || !k || !v) return std::nullopt;
     const DType dtype = graph_.type(*q).dtype();
     const bool same = graph_.type(*k).dtype() == dtype && graph_.type(*v).dtype() == dtype;
@@ -109,6 +133,18 @@ class Pattern {
            number_in(blocked->inputs[1]).value_or(0) < kMaskedScore;
   }
 
+  // Whether a condition is that of scores which do not count: their weights are 0 already, but in
+  // rows without any that count.
+  bool hides(TensorId condition, TensorId scores) const {
+    const auto masked = by(scores, "where");
+    const auto mask = masked ? tensor_in(masked->inputs[0]) : std::nullopt;
+    if (!mask || number_in(masked->inputs[1]).value_or(0) >= kMaskedScore) return false;
+    const auto a = by(*mask, "reshape");
+    const auto b = by(condition, "reshape");
+    return *mask == condition || (a && b && a->inputs == b->inputs &&
+                                  graph_.type(*mask).shape() == graph_.type(condition).shape());
+  }
+
   bool find_softmax(TensorId weights) {
     for (; steps_ < kMostSteps; ++steps_) {
       if (const auto softmax = by(weights, "softmax")) {
@@ -131,7 +167,8 @@ class Pattern {
         const auto condition = tensor_in(safe->inputs[0]);
         const bool zeros = number_in(safe->inputs[1]) == 0.0;
         if (!softmax || !condition || !zeros) return false;
-        if (!tells_empty_rows(*condition, *tensor_in(softmax->inputs[0]))) return false;
+        const TensorId scores = *tensor_in(softmax->inputs[0]);
+        if (!tells_empty_rows(*condition, scores) && !hides(*condition, scores)) return false;
       }
       weights = *before;
     }
@@ -141,9 +178,9 @@ class Pattern {
   // Follows scores back to their product.
   bool follow(TensorId scores) {
     if (++steps_ > kMostSteps) return false;
-    if (const auto product = by(scores, "matmul")) {
+    if (by(scores, "matmul")) {
       scores_ = scores;
-      return !is_set(*product, "transpose_a");
+      return true;
     }
     if (const auto before = equal_before(scores)) return follow(*before);
     if (const auto factor = by(scores, "mul")) return follow_factor(*factor, false);
@@ -157,6 +194,10 @@ class Pattern {
     for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
       const auto from = tensor_in(factor.inputs[i]);
       const auto number = number_in(factor.inputs[1 - i]);
+      if (from && !number && !divides &&
+          follow_row_factor(*tensor_in(factor.inputs[1 - i]), *from)) {
+        return true;
+      }
       if (!from || !number || (divides && i == 1) || *number == 0) continue;
       scale_ *= divides ? 1 / *number : *number;
       return follow(*from);
@@ -164,15 +205,45 @@ class Pattern {
     return false;
   }
 
-  // The mask is added to what is scaled already.
-  bool follow_masked(TensorId scores, TensorId before, Mask mask) {
-    if (scale_ != 1 || graph_.type(scores).shape() != shape_) return false;
+  // A factor of whole rows of scores, as a temperature of each head: one of the queries.
+  bool follow_row_factor(TensorId factor, TensorId before) {
+    const ModelType& type = graph_.type(factor);
+    const Shape& scores = graph_.type(before).shape();
+    const bool of_rows = type.shape().empty() || type.shape().back() == 1;
+    // What is multiplied here and was masked before would be masked with other numbers.
+    if (!of_rows || row_factor_ || !is_float(type.dtype()) || scores.empty()) return false;
+    if (!by(before, "matmul")) return false;
+    row_factor_ = {factor, scores};
+    return follow(before);
+  }
+
+  std::optional<TensorId> multiplied(TensorId queries) {
+    if (!row_factor_) return queries;
+    const auto factor = with_split_axes(graph_, row_factor_->first, row_factor_->second, shape_);
+    if (!factor) return std::nullopt;
+    const ModelType type = graph_.type(queries);  // a copy: new ops move the graph's tensors
+    return graph_.op("mul", {queries, *factor}, {}, type);
+  }
+
+  // What is scaled after a mask was added to it is the sum of both, scaled.
+  bool follow_masked(TensorId scores, TensorId before, ScoreMask mask) {
+    const Shape& masked = graph_.type(scores).shape();
+    if (scale_ <= 0) return false;
+    const Shape shape = shape_;
+    if (splits(masked, shape_)) {
+      shape_ = masked;
+    } else if (!splits(shape_, masked)) {
+      return false;
+    }
     const std::size_t masks = masks_.size();
     const double scale = scale_;
-    masks_.push_back(mask);
+    mask.factor = scale_;
+    mask.scores = masked;
+    masks_.push_back(std::move(mask));
     if (follow(before)) return true;
     masks_.resize(masks);
     scale_ = scale;
+    shape_ = shape;
     return false;
   }
 
@@ -183,7 +254,7 @@ class Pattern {
       const auto mask = tensor_in(sum.inputs[1 - i]);
       // A number that is added to all scores of a row changes no weight.
       if (!mask) return follow(*before);
-      if (follow_masked(scores, *before, mask_of(*mask))) return true;
+      if (follow_masked(scores, *before, mask_of(graph_, *mask))) return true;
     }
     return false;
   }
@@ -194,22 +265,11 @@ class Pattern {
       const auto before = tensor_in(choice.inputs[i]);
       const auto blocked = number_in(choice.inputs[3 - i]);
       if (!condition || !before || blocked.value_or(0) >= kMaskedScore) continue;
-      return follow_masked(scores, *before, {*condition, i == 2});
+      return follow_masked(
+          scores, *before,
+          {.tensor = *condition, .condition = true, .blocks = i == 2, .blocked = *blocked});
     }
     return false;
-  }
-
-  // 0 or minus infinity by a condition is the condition.
-  Mask mask_of(TensorId added) const {
-    const auto choice = by(added, "where");
-    if (!choice) return {added, false};
-    const auto condition = tensor_in(choice->inputs[0]);
-    const auto first = number_in(choice->inputs[1]);
-    const auto second = number_in(choice->inputs[2]);
-    if (!condition || !first || !second) return {added, false};
-    if (*first == 0 && *second < kMaskedScore) return {*condition, false};
-    if (*second == 0 && *first < kMaskedScore) return {*condition, true};
-    return {added, false};
   }
 
   // Matrices with the axes of the scores before them; `swapped` is whether they are transposed.
@@ -296,41 +356,14 @@ class Pattern {
     return graph_.op("permute_view", {tensor}, {listed("perm", perm)}, type);
   }
 
-  // One input for all masks; nothing if they cannot be one.
-  bool add_mask(std::vector<Input>& inputs) {
-    std::optional<TensorId> joined;
-    for (const Mask& mask : masks_) {
-      auto causal = causal_mask(graph_, mask.tensor, mask.blocks);
-      if (causal && (!causal_ || !causal_->window || !causal->window)) {
-        if (causal_ && !causal->window) causal->window = causal_->window;
-        causal_ = causal;
-        continue;
-      }
-      std::optional<TensorId> one = mask.tensor;
-      const ModelType type = graph_.type(mask.tensor);
-      if (mask.blocks) one = graph_.op("logical_not", {*one}, {}, type);
-      if (!one) return false;
-      if (!joined) {
-        joined = one;
-        continue;
-      }
-      const DType dtype = graph_.type(*joined).dtype();
-      if (type.dtype() != dtype) return false;
-      const auto both = graph_.op(dtype == DType::kBool ? "logical_and" : "add", {*joined, *one},
-                                  {}, std::size_t{1});
-      if (!both) return false;
-      joined = both->front();
-    }
-    if (joined) inputs.emplace_back(*joined);
-    return true;
-  }
-
   std::optional<TensorId> written(TensorId q, TensorId k, TensorId v, const ModelType& type) {
     const Shape queries = graph_.type(q).shape();
     std::vector<Input> inputs = {q, k, v};
-    if (!add_mask(inputs)) return std::nullopt;
+    const auto masks = join_masks(graph_, masks_, shape_);
+    if (!masks) return std::nullopt;
+    if (masks->tensor) inputs.emplace_back(*masks->tensor);
     std::vector<WrittenAttribute> attributes;
-    if (causal_) attributes = causal_->attributes();
+    if (masks->causal) attributes = masks->causal->attributes();
     const double usual = 1 / std::sqrt(static_cast<double>(queries.back()));
     if (std::abs(scale_ / usual - 1) > 1e-3) {
       attributes.push_back({.name = "scale", .value = scale_});
@@ -360,43 +393,13 @@ class Pattern {
   bool drops_last_ = false;         // the weights of each row less the last one, that of a sink
   std::optional<TensorId> sink_{};  // its scores
   double scale_ = 1;
-  std::vector<Mask> masks_;
-  std::optional<CausalMask> causal_{};
-  bool narrow_ = true;  // operands are read as they were before casts
+  std::vector<ScoreMask> masks_;
+  // What rows of scores are multiplied by, and the shape of these.
+  std::optional<std::pair<TensorId, Shape>> row_factor_{};
+  bool flipped_ = false;  // the product is v^T @ weights^T
+  bool narrow_ = true;    // operands are read as they were before casts
   int steps_ = 0;
 };
-
-// What `below` shows without its repetition, with heads before or after the rows of memory.
-std::optional<TensorId> as_heads(ModelGraph& graph, const ModelGraph::Shown& below,
-                                 const StridedMap& repeated, const ModelType& keys) {
-  const auto in_shape = [&](const ModelType& type) {
-    TensorId tensor = below.tensor;
-    while (const auto view = graph.written_by(tensor, "reshape")) {
-      tensor = std::get<TensorId>(view->inputs[0]);
-    }
-    if (graph.type(tensor).shape() == type.shape()) return std::optional(tensor);
-    return graph.op("reshape", {tensor}, {listed("shape", type.extents)}, type);
-  };
-  if (repeated == below.map) return in_shape(keys);
-  const std::size_t heads = keys.shape().size() - 3;
-  ModelType rows = keys;
-  std::swap(rows.type.shape[heads], rows.type.shape[heads + 1]);
-  std::swap(rows.extents[heads], rows.extents[heads + 1]);
-  StridedMap order;
-  const std::uint64_t row = keys.shape().back();
-  order.append(elements_between(keys.shape(), 0, heads),
-               elements_between(keys.shape(), heads, keys.shape().size()));
-  order.append(keys.shape()[heads], row);
-  order.append(keys.shape()[heads + 1], row * keys.shape()[heads]);
-  order.append(row, 1);
-  if (joined(repeated, order) != below.map) return std::nullopt;
-  std::vector<std::int64_t> perm(keys.shape().size());
-  std::iota(perm.begin(), perm.end(), 0);
-  std::swap(perm[heads], perm[heads + 1]);
-  const auto in_rows = in_shape(rows);
-  if (!in_rows) return std::nullopt;
-  return graph.op("permute_view", {*in_rows}, {listed("perm", perm)}, keys);
-}
 
 }  // namespace
 
@@ -404,37 +407,6 @@ void find_written_attention(ModelGraph& graph, TensorId weighted) {
   Pattern pattern(graph);
   const std::optional<TensorId> result = pattern.attention(weighted);
   if (result) graph.instead(weighted, *result, {pattern.softmax()});
-}
-
-TensorId unrepeated(ModelGraph& graph, TensorId tensor, std::uint64_t query_heads) {
-  const ModelType type = graph.type(tensor);  // a copy: new ops move the graph's tensors
-  const Shape& shape = type.shape();
-  if (shape.size() < 3 || shape[shape.size() - 3] != query_heads) return tensor;
-  const std::size_t heads = shape.size() - 3;
-  const std::uint64_t elements = elements_between(shape, 0, shape.size());
-  const std::uint64_t matrix = elements_between(shape, heads + 1, shape.size());
-  ModelGraph::Shown below{tensor, StridedMap::of(elements)};
-  for (int views = 0; views < kMostViews; ++views) {
-    const auto next = graph.shown(below.tensor);
-    const auto map = next ? joined(below.map, next->map) : std::nullopt;
-    if (!map) break;
-    below = {next->tensor, *map};
-    const Shape& single = graph.type(below.tensor).shape();
-    const std::uint64_t left = elements_between(single, 0, single.size());
-    if (left == 0 || left >= elements || elements % left != 0) continue;
-    const std::uint64_t copies = elements / left;
-    if (query_heads % copies != 0) continue;
-    StridedMap repeated;
-    repeated.append(elements / matrix / copies, matrix);
-    repeated.append(copies, 0);
-    repeated.append(matrix, 1);
-    ModelType keys = type;
-    keys.type.dtype = graph.type(below.tensor).dtype();
-    keys.type.shape[heads] /= copies;
-    keys.extents[heads] = static_cast<std::int64_t>(keys.type.shape[heads]);
-    if (const auto found = as_heads(graph, below, repeated, keys)) return *found;
-  }
-  return tensor;
 }
 
 }  // namespace fusecalc

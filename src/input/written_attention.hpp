@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cstdint>
-
 #include "input/model_graph.hpp"
 
 namespace fusecalc {
@@ -13,10 +11,5 @@ namespace fusecalc {
 // attention op is added that computes the same, and ModelGraph::instead() takes it if the scores
 // are needed by nothing else.
 void find_written_attention(ModelGraph& graph, ModelGraph::TensorId weighted);
-
-// Keys or values before their heads were repeated for the queries' heads:
-// [.., heads, 1, T, D] -> [.., heads, n, T, D] -> [.., heads * n, T, D].
-ModelGraph::TensorId unrepeated(ModelGraph& graph, ModelGraph::TensorId tensor,
-                                std::uint64_t query_heads);
 
 }  // namespace fusecalc

@@ -248,6 +248,10 @@ bool where(const AtenCall& call, std::string_view) {
 }
 
 bool masked_fill(const AtenCall& call, std::string_view) {
+  const auto mask = call.value("mask");
+  if (mask && call.at(*mask).number) {
+    return chosen(call, *call.at(*mask).number != 0 ? "value" : "self");
+  }
   static constexpr std::array<std::string_view, 3> kNames = {"mask", "value", "self"};
   const auto inputs = operands(call, kNames);
   return inputs && add(call, "where", *inputs, kNames);

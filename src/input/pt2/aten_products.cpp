@@ -7,7 +7,7 @@
 #include "input/causal_mask.hpp"
 #include "input/einsum.hpp"
 #include "input/pt2/aten.hpp"
-#include "input/written_attention.hpp"
+#include "input/written_heads.hpp"
 
 namespace fusecalc {
 namespace {

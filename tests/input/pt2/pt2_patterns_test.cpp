@@ -465,6 +465,21 @@ TEST_CASE("pt2: ops of numbers alone are numbers") {
   CHECK(unfused(model) == 4 * 2 * 8);
 }
 
+TEST_CASE("pt2: a mask of numbers alone selects one of two, and not true is false") {
+  for (const bool hides : {false, true}) {
+    CAPTURE(hides);
+    ProgramText text;
+    text.input("x", {2, 4}).tensor("all", {2, 4}, {}, kBool).tensor("none", {2, 4}, {}, kBool);
+    text.tensor("y", {2, 4}).tensor("z", {2, 4});
+    text.node("ones", {{"size", Json{2, 4}}}, {"all"});
+    text.node("bitwise_not", {{"self", "all"}}, {"none"});
+    text.node("masked_fill", {{"self", "x"}, {"mask", hides ? "all" : "none"}, {"value", 0.5}},
+              {"y"});
+    text.node("add", {{"self", "y"}, {"other", "x"}}, {"z"}).output("z");
+    CHECK(ops_of(read(text)) == (hides ? Words{"add(number, x)"} : Words{"add(x, x)"}));
+  }
+}
+
 TEST_CASE("pt2: what numbers leave of memory that is written in part is full of them") {
   ProgramText text;
   text.input("a", {4, 6}).input("b", {4, 1}).tensor("e", {4, 8}).tensor("first", {4, 8});

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/graph_text.hpp"
+#include "graph/op_graph.hpp"
+#include "input/model.hpp"
+#include "reference/element.hpp"
+#include "reference/reference.hpp"
+
+namespace fusecalc::testing {
+
+// The first output, in exact arithmetic, of inputs that are whole numbers.
+inline std::vector<double> result_of(const Model& model) {
+  const OpGraph graph = build_graph(model.graph, {});
+  std::vector<GraphInput> inputs;
+  for (TensorId id = 0; id < graph.tensors.size(); ++id) {
+    if (graph.tensor(id).producer != kNone || graph.tensor(id).view_of != kNone) continue;
+    std::vector<std::int64_t> values(graph.tensor(id).elements);
+    const auto seed = static_cast<std::int64_t>(graph.tensor(id).name.size());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] = (static_cast<std::int64_t>(i) * 7 + seed) % 23 - 11;
+    }
+    inputs.push_back(
+        {.tensor = id,
+         .data = {.fill = {.dtype = DType::kI64}, .data = encode_integers(DType::kI64, values)}});
+  }
+  const std::string& name = model.graph.outputs->front();
+  const auto output = static_cast<TensorId>(&tensor_named(graph, name) - graph.tensors.data());
+  std::vector<std::uint64_t> all(graph.tensor(output).elements);
+  for (std::uint64_t i = 0; i < all.size(); ++i) all[i] = i;
+  const Answer answer = Reference(graph, inputs).evaluate(output, all);
+  REQUIRE(answer.reason == "");
+  std::vector<double> result;
+  for (const Expected& expected : answer.elements) result.push_back(expected.value);
+  return result;
+}
+
+}  // namespace fusecalc::testing
