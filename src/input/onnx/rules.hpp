@@ -42,6 +42,7 @@ std::span<const OnnxRuleRow> onnx_index_rules();
 std::span<const OnnxRuleRow> onnx_product_rules();
 std::span<const OnnxRuleRow> onnx_window_rules();
 std::span<const OnnxRuleRow> onnx_onnxruntime_rules();
+std::span<const OnnxRuleRow> onnx_language_rules();
 
 // The rule of an operator, or null.
 OnnxRule rule_of(std::string_view domain, std::string_view type);
@@ -52,6 +53,11 @@ std::optional<OnnxKnown> split_heads(OnnxImporter& in, const OnnxKnown& x, std::
 bool write_joined_attention(OnnxImporter& in, const OnnxNode& node,
                             const std::vector<OnnxImporter::Operand>& inputs,
                             const OnnxImporter::Written& attributes);
+
+// Writes a rotary op of the node's first input, whose heads are apart or have to be split in so
+// many, by tables of [B or 1, T, pairs].
+bool write_rotary(OnnxImporter& in, const OnnxNode& node, std::int64_t count,
+                  const OnnxKnown& cosines, const OnnxKnown& sines);
 
 // The FLOPs of so many sums of products; 0 where that is too many.
 std::uint64_t product_flops(std::uint64_t elements, std::uint64_t depth);

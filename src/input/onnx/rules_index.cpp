@@ -208,16 +208,7 @@ bool top_k(OnnxImporter& in, const OnnxNode& node) {
 // Cosines and sines of pairs, by token, or by place, which `position_ids` name. With 3 axes, the
 // heads of x are side by side.
 bool rotary(OnnxImporter& in, const OnnxNode& node) {
-  const OnnxKnown* x = in.input(node, 0);
   const OnnxKnown* places = node.inputs.size() > 3 ? in.input(node, 3) : nullptr;
-  const Shape shape = x->type.shape;
-  std::optional<OnnxKnown> heads = *x;
-  if (shape.size() == 3) {
-    const auto count = static_cast<std::uint64_t>(whole_attribute(node, "num_heads", 0));
-    if (count == 0 || shape[2] % count != 0) return false;
-    heads = in.reshape(*x, {shape[0], shape[1], count, shape[2] / count});
-  }
-  if (!heads || heads->type.shape.size() != 4) return false;
   std::vector<OnnxKnown> tables;
   for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) {
     std::optional<OnnxKnown> table;
@@ -225,25 +216,10 @@ bool rotary(OnnxImporter& in, const OnnxNode& node) {
     if (table && places != nullptr) {
       table = in.write_step("gather", {&*table, places}, {listed("axes", {0})});
     }
-    if (!table || table->type.shape.size() != 3) return false;
-    Shape of_heads = table->type.shape;
-    of_heads.insert(of_heads.begin() + (shape.size() == 3 ? 2 : 1), 1);
-    table = in.reshape(*table, of_heads);
     if (!table) return false;
     tables.push_back(std::move(*table));
   }
-  OnnxImporter::Written attributes;
-  if (whole_attribute(node, "interleaved", 0) != 0) attributes.push_back({"interleaved", true});
-  const std::int64_t rotated = whole_attribute(node, "rotary_embedding_dim", 0);
-  if (rotated != 0) attributes.push_back({"rotated", rotated});
-  if (shape.size() == 4) {
-    return in.write(node, "rotary", {&*heads, &tables[0], &tables[1]}, std::move(attributes));
-  }
-  const auto turned =
-      in.write_step("rotary", {&*heads, &tables[0], &tables[1]}, std::move(attributes));
-  const auto result = turned ? in.reshape(*turned, shape) : std::nullopt;
-  if (result) in.alias(node, *result);
-  return result.has_value();
+  return write_rotary(in, node, whole_attribute(node, "num_heads", 0), tables[0], tables[1]);
 }
 
 constexpr std::array kIndexRules = {
@@ -262,6 +238,40 @@ constexpr std::array kIndexRules = {
 };
 
 }  // namespace
+
+bool write_rotary(OnnxImporter& in, const OnnxNode& node, std::int64_t count,
+                  const OnnxKnown& cosines, const OnnxKnown& sines) {
+  const OnnxKnown* x = in.input(node, 0);
+  const Shape shape = x->type.shape;
+  std::optional<OnnxKnown> heads = *x;
+  if (shape.size() == 3) {
+    const auto apart = static_cast<std::uint64_t>(count);
+    if (count < 1 || shape[2] % apart != 0) return false;
+    heads = in.reshape(*x, {shape[0], shape[1], apart, shape[2] / apart});
+  }
+  if (!heads || heads->type.shape.size() != 4) return false;
+  std::vector<OnnxKnown> tables;
+  for (const OnnxKnown* given : {&cosines, &sines}) {
+    if (given->type.shape.size() != 3) return false;
+    Shape of_heads = given->type.shape;
+    of_heads.insert(of_heads.begin() + (shape.size() == 3 ? 2 : 1), 1);
+    auto table = in.reshape(*given, of_heads);
+    if (!table) return false;
+    tables.push_back(std::move(*table));
+  }
+  OnnxImporter::Written attributes;
+  if (whole_attribute(node, "interleaved", 0) != 0) attributes.push_back({"interleaved", true});
+  const std::int64_t rotated = whole_attribute(node, "rotary_embedding_dim", 0);
+  if (rotated != 0) attributes.push_back({"rotated", rotated});
+  if (shape.size() == 4) {
+    return in.write(node, "rotary", {&*heads, &tables[0], &tables[1]}, std::move(attributes));
+  }
+  const auto turned =
+      in.write_step("rotary", {&*heads, &tables[0], &tables[1]}, std::move(attributes));
+  const auto result = turned ? in.reshape(*turned, shape) : std::nullopt;
+  if (result) in.alias(node, *result);
+  return result.has_value();
+}
 
 std::span<const OnnxRuleRow> onnx_index_rules() { return kIndexRules; }
 

@@ -33,6 +33,20 @@ bool fused_matmul(OnnxImporter& in, const OnnxNode& node) {
   return product && in.write(node, "mul", {&*product, alpha});
 }
 
+// A product of matrices, a bias and an activation are one kernel.
+bool fused_gemm(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* b = in.input(node, 1);
+  const TensorType& a = in.input(node, 0)->type;
+  if (b == nullptr || a.shape.size() != 2 || b->type.shape.size() != 2) return false;
+  const std::size_t rows = whole_attribute(node, "transA", 0) != 0 ? 1 : 0;
+  const std::size_t columns = whole_attribute(node, "transB", 0) != 0 ? 0 : 1;
+  const Shape shape = {a.shape[rows], b->type.shape[columns]};
+  const auto elements = checked_elements(shape);
+  if (!elements || a.shape[1 - rows] != b->type.shape[1 - columns]) return false;
+  return in.write_custom(node, OpClass::kContract, product_flops(*elements, a.shape[1 - rows]),
+                         {{shape, a.dtype}});
+}
+
 // gelu of x, or of the sum of x and a bias; FastGelu is the one by tanh.
 bool biased_gelu(OnnxImporter& in, const OnnxNode& node) {
   const OnnxKnown* x = in.input(node, 0);
@@ -104,6 +118,7 @@ constexpr std::string_view kDomain = "com.microsoft";
 constexpr std::array kOnnxruntimeRules = {
     OnnxRuleRow{"FusedMatMul", fused_matmul, kDomain},
     OnnxRuleRow{"TransposeMatMul", fused_matmul, kDomain},
+    OnnxRuleRow{"FusedGemm", fused_gemm, kDomain},
     OnnxRuleRow{"BiasGelu", biased_gelu, kDomain},
     OnnxRuleRow{"FastGelu", biased_gelu, kDomain},
     OnnxRuleRow{"QuickGelu", quick_gelu, kDomain},

@@ -180,6 +180,15 @@ bool conv(OnnxImporter& in, const OnnxNode& node) {
                          {{shape, x->type.dtype}});
 }
 
+// com.microsoft: a convolution, what is added to it and an activation are one kernel.
+bool fused_conv(OnnxImporter& in, const OnnxNode& node) {
+  const auto convolution = convolution_of(in, node, in.input(node, 1));
+  const auto elements = convolution ? checked_elements(convolution->shape) : std::nullopt;
+  return elements &&
+         in.write_custom(node, OpClass::kContract, product_flops(*elements, convolution->depth),
+                         {{convolution->shape, in.input(node, 0)->type.dtype}});
+}
+
 bool pool(OnnxImporter& in, const OnnxNode& node) {
   const OnnxKnown* x = in.input(node, 0);
   if (x->type.shape.size() < 3) return false;
@@ -323,6 +332,7 @@ bool global_pool(OnnxImporter& in, const OnnxNode& node) {
 
 constexpr std::array kWindowRules = {
     OnnxRuleRow{"Conv", conv},
+    OnnxRuleRow{"FusedConv", fused_conv, "com.microsoft"},
     OnnxRuleRow{"ConvInteger", whole_conv},
     OnnxRuleRow{"QLinearConv", whole_conv},
     OnnxRuleRow{"ConvTranspose", transposed_conv},
