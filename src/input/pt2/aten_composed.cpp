@@ -185,6 +185,16 @@ bool vector_norm(const AtenCall& call, std::string_view) {
   return sum && call.op("sqrt", {*sum});
 }
 
+// Without an order, the same of all axes; with one, that of two axes is a norm of matrices.
+bool any_norm(const AtenCall& call, std::string_view row) {
+  const auto self = call.value("self");
+  const std::string order = call.text("ord");
+  const std::size_t axes = call.wholes("dim").size();
+  const bool vectors = axes == 1 || (self && call.at(*self).type.shape().size() == 1);
+  const bool known = order.empty() ? vectors || !call.number("ord") : order == "fro";
+  return known && vector_norm(call, row);
+}
+
 // Channels become pixels: [.., C r r, H, W] -> [.., C, H r, W r], and back.
 bool pixel_shuffle(const AtenCall& call, std::string_view) {
   const auto self = call.value("self");
@@ -279,6 +289,7 @@ constexpr std::array kComposedRules = {
     AtenRule{"select_scatter", select_scatter},
     AtenRule{"_int_mm", whole_product},
     AtenRule{"linalg_vector_norm", vector_norm},
+    AtenRule{"linalg_norm", any_norm},
     AtenRule{"norm", vector_norm},
     AtenRule{"pixel_shuffle", pixel_shuffle},
     AtenRule{"pixel_unshuffle", pixel_shuffle},

@@ -113,6 +113,7 @@ constexpr std::array kElementwiseRules = {
     AtenRule{"special_erfc", complementary_error},
     AtenRule{"logit", logit},
     AtenRule{"special_logit", logit},
+    AtenRule{"sgn", row_of, "sign"},
     AtenRule{"special_expit", row_of, "sigmoid"},
     AtenRule{"special_erf", row_of, "erf"},
     AtenRule{"special_exp2", row_of, "exp2"},

@@ -30,8 +30,14 @@ bool full(const AtenCall& call, std::string_view) {
     if (const auto number = call.number(name)) return fill(call, *number);
   }
   const auto value = call.value("value");
-  if (value && call.at(*value).number) return fill(call, *call.at(*value).number);
-  return false;
+  if (!value) return false;
+  if (call.at(*value).number) return fill(call, *call.at(*value).number);
+  AtenCall::Step single = call.tensor(*value);
+  if (call.at(*value).type.dtype() != call.type().dtype()) {
+    single = call.step("cast", {single},
+                       {{.name = "to", .value = std::string(name_of(call.type().dtype()))}});
+  }
+  return call.last_step("broadcast_to", {single}, {listed("shape", call.type().extents)});
 }
 
 bool concat(const AtenCall& call, std::string_view) {
@@ -56,23 +62,29 @@ bool stack(const AtenCall& call, std::string_view) {
   part.type.shape[*axis] = 1;
   part.extents[*axis] = std::int64_t{1};
   Inputs inputs;
-  for (const ValueId id : call.values("tensors")) {
+  const std::vector<ValueId> parts = call.values("tensors");
+  for (const ValueId id : parts) {
     part.type.dtype = call.at(id).type.dtype();
     const auto row =
         call.graph().op("reshape", {call.tensor(id)}, {listed("shape", part.extents)}, part);
     if (!row) return false;
     inputs.emplace_back(*row);
   }
+  if (parts.size() == 1) return call.op("copy", inputs);
   return call.op("concat", inputs,
                  {listed("axes", std::vector<std::int64_t>{static_cast<std::int64_t>(*axis)})});
 }
 
-// Repeats along axes: a new axis before each, which is merged into it.
-bool repeat(const AtenCall& call, std::string_view) {
+// Repeats along axes: a new axis before each, which is merged into it. `tile` may leave out the
+// first ones.
+bool repeat(const AtenCall& call, std::string_view tiles) {
   const auto self = call.value("self");
-  const std::vector<std::int64_t> repeats = call.wholes("repeats");
+  std::vector<std::int64_t> repeats = call.wholes(tiles.empty() ? "repeats" : tiles);
   if (!self || repeats.empty()) return false;
   const ModelType from = call.at(*self).type;
+  if (!tiles.empty() && repeats.size() < from.shape().size()) {
+    repeats.insert(repeats.begin(), from.shape().size() - repeats.size(), 1);
+  }
   if (repeats.size() < from.shape().size()) return false;
   const std::size_t added = repeats.size() - from.shape().size();
   ModelType apart = model_type({}, from.dtype());
@@ -196,6 +208,7 @@ constexpr std::array kMovementRules = {
     AtenRule{"concatenate", concat},
     AtenRule{"stack", stack},
     AtenRule{"repeat", repeat},
+    AtenRule{"tile", repeat, "dims"},
     AtenRule{"embedding", embedding},
     AtenRule{"embedding_bag", embedding_bag},
     AtenRule{"_embedding_bag", embedding_bag},

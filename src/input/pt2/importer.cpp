@@ -366,6 +366,8 @@ void Pt2Importer::call(std::size_t frame, const ProgramNode& node) {
   if (!target) return;
   const std::string_view result = tensors_of(node.outputs)[0];
   const ValueId made = lookup(frame, &node, std::string(result));
+  // What only looks at memory in another way, as unsqueeze_ or detach_, overwrites nothing.
+  if (bindings_[made].storage == bindings_[*target].storage) return;
   write_back(*target, tensor(made));
   frames_[frame].names.insert_or_assign(result, *target);
 }

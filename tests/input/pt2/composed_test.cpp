@@ -229,6 +229,41 @@ TEST_CASE("pt2: norms of weights and of what a cosine compares are sums of squar
   CHECK(unfused(model) == 4 * (72 + 42 + 12 + 18 + 78));
 }
 
+TEST_CASE("pt2: tensors that are tiled, filled, stacked alone or measured are their ops") {
+  ProgramText text;
+  text.input("x", {4, 6}).input("one", {}).tensor("t", {2, 4, 18}).tensor("f", {4, 6});
+  text.tensor("s", {1, 4, 6}).tensor("n", {4}).tensor("m", {}).tensor("g", {4, 6});
+  text.node("tile", {{"self", "x"}, {"dims", Json{2, 1, 3}}}, {"t"});
+  text.node("fill", {{"self", "x"}, {"value", "one"}}, {"f"});
+  text.node("stack", {{"tensors", Json{"x"}}, {"dim", 0}}, {"s"});
+  text.node("linalg_norm", {{"self", "x"}, {"ord", nullptr}, {"dim", Json{1}}}, {"n"});
+  text.node("linalg_norm", {{"self", "x"}, {"ord", 2}, {"dim", nullptr}}, {"m"});
+  text.node("sgn", {{"self", "x"}}, {"g"});
+  for (const char* name : {"t", "f", "s", "n", "m", "g"}) text.output(name);
+  const Model model = read_pt2(text.file(), "m.pt2", {});
+  // That of order 2 without an axis is the largest singular value: a custom op.
+  CHECK(rows_of(model) == Words{"reshape", "broadcast_to", "reshape", "broadcast_to", "reshape",
+                                "copy", "square", "sum", "sqrt", "custom", "sign"});
+  // x seven times, and what each of them writes; 1 to fill; squares and their sums, read again.
+  CHECK(unfused(model) ==
+        4 * (24 + 144 + 1 + 24 + 2 * 24 + (2 * 24 + 24 + 4 + 2 * 4) + 24 + 1 + 2 * 24));
+}
+
+TEST_CASE("pt2: memory that is looked at in another shape in place is not overwritten") {
+  ProgramText text;
+  text.input("x", {4, 6}).tensor("r", {4, 6}).tensor("u", {1, 4, 6}).tensor("q", {4, 6});
+  text.tensor("t", {6, 4}, {1, 6}).tensor("d", {6, 4}, {1, 6}).tensor("y", {6, 4}, {1, 6});
+  text.node("relu", {{"self", "x"}}, {"r"});
+  text.node("unsqueeze_", {{"self", "r"}, {"dim", 0}}, {"u"});
+  text.node("torch.ops.aten.squeeze_.dim", {{"self", "u"}, {"dim", 0}}, {"q"});
+  text.node("t_", {{"self", "q"}}, {"t"});
+  text.node("detach_", {{"self", "t"}}, {"d"});
+  text.node("exp", {{"self", "d"}}, {"y"}).output("y");
+  const Model model = read_pt2(text.file(), "m.pt2", {});
+  CHECK(model.origin.opaque == 0);
+  CHECK(unfused(model) == 4 * 4 * 24);
+}
+
 TEST_CASE("pt2: a variance and its mean are two reductions, of which one may not be needed") {
   const auto rows_with = [](bool both) {
     ProgramText text;
