@@ -54,6 +54,12 @@ bool write_joined_attention(OnnxImporter& in, const OnnxNode& node,
                             const std::vector<OnnxImporter::Operand>& inputs,
                             const OnnxImporter::Written& attributes);
 
+// A shape with so many of its first axes as one.
+Shape with_merged_axes(const Shape& shape, std::size_t count);
+// Where tuples of indices, along the last axis, point to along the first axes of a shape, merged.
+std::optional<OnnxKnown> place_of_tuples(OnnxImporter& in, const OnnxKnown& tuples,
+                                         const Shape& shape);
+
 // Writes a rotary op of the node's first input, whose heads are apart or have to be split in so
 // many, by tables of [B or 1, T, pairs].
 bool write_rotary(OnnxImporter& in, const OnnxNode& node, std::int64_t count,

@@ -59,14 +59,31 @@ bool scatter_elements(OnnxImporter& in, const OnnxNode& node) {
   return keeps_type(in, node);
 }
 
-// Of tuples with a single index: rows along the first axis.
+// Rows along the first axis, or along the first axes as one, which tuples of indices name.
 bool scatter_tuples(OnnxImporter& in, const OnnxNode& node) {
   const OnnxKnown* indices = in.input(node, 1);
   const OnnxKnown* updates = in.input(node, 2);
   if (indices == nullptr || updates == nullptr) return false;
   Shape places = indices->type.shape;
-  if (places.empty() || places.back() != 1) return keeps_type(in, node);
+  const Shape shape = in.input(node, 0)->type.shape;
+  if (places.empty() || places.back() == 0 || places.back() > shape.size()) {
+    return keeps_type(in, node);
+  }
+  const std::uint64_t depth = places.back();
   places.pop_back();
+  if (depth > 1) {
+    const auto copy = in.write_step("copy", {in.input(node, 0)});
+    const auto place = place_of_tuples(in, *indices, shape);
+    const auto merged =
+        copy && place ? in.reshape(*copy, with_merged_axes(shape, depth)) : std::nullopt;
+    const auto made = merged ? in.write_step("scatter_update", {&*merged, &*place, updates},
+                                             scatter_attributes(node, 0))
+                             : std::nullopt;
+    const auto result = made ? in.reshape(*made, shape) : std::nullopt;
+    if (!result) return keeps_type(in, node);
+    in.alias(node, *result);
+    return true;
+  }
   const auto rows = in.reshape(*indices, places);
   const auto copy = in.write_step("copy", {in.input(node, 0)});
   if (rows && copy &&

@@ -250,8 +250,9 @@ bool gather(OnnxImporter& in, const OnnxNode& node) {
   return rows(in, node, *indices, *axis);
 }
 
-// Slices that tuples of indices name: rows of the first axis where a tuple has one index. Of longer
-// ones, for which the table has no row, a custom op reads as many elements as the result has.
+// Slices that tuples of indices name: rows of the first axes, which are one axis for tuples of
+// several indices. Of each place of a batch, or where elements would have to move to be such rows,
+// a custom op reads as many elements as the result has.
 bool gather_tuples(OnnxImporter& in, const OnnxNode& node) {
   const OnnxKnown* x = in.input(node, 0);
   const OnnxKnown* indices = in.input(node, 1);
@@ -263,6 +264,13 @@ bool gather_tuples(OnnxImporter& in, const OnnxNode& node) {
   if (batch == 0 && depth == 1) {
     const auto places = in.reshape(*indices, shape);
     if (places && rows(in, node, *places, 0)) return true;
+  } else if (batch == 0 && depth > 1 && x->strides.empty()) {
+    const auto places = place_of_tuples(in, *indices, x->type.shape);
+    const auto merged =
+        places ? in.reshape(*x, with_merged_axes(x->type.shape, depth)) : std::nullopt;
+    if (merged && in.write(node, "gather", {&*merged, &*places}, {listed("axes", {0})})) {
+      return true;
+    }
   }
   shape.insert(shape.end(),
                x->type.shape.begin() + static_cast<std::ptrdiff_t>(batch) +
@@ -290,6 +298,31 @@ constexpr std::array kMovementRules = {
 };
 
 }  // namespace
+
+Shape with_merged_axes(const Shape& shape, std::size_t count) {
+  Shape merged = {elements_between(shape, 0, count)};
+  merged.insert(merged.end(), shape.begin() + static_cast<std::ptrdiff_t>(count), shape.end());
+  return merged;
+}
+
+std::optional<OnnxKnown> place_of_tuples(OnnxImporter& in, const OnnxKnown& tuples,
+                                         const Shape& shape) {
+  const std::size_t last = tuples.type.shape.size() - 1;
+  const Shape each(tuples.type.shape.begin(), tuples.type.shape.end() - 1);
+  std::optional<OnnxKnown> place;
+  for (std::uint64_t i = 0; i < tuples.type.shape[last]; ++i) {
+    const auto at = static_cast<std::int64_t>(i);
+    const auto column = in.write_step(slice_op(), {&tuples},
+                                      {listed("axes", {static_cast<std::int64_t>(last)}),
+                                       listed("starts", {at}), listed("ends", {at + 1})});
+    const auto index = column ? in.reshape(*column, each) : std::nullopt;
+    if (!index) return std::nullopt;
+    const auto extent = static_cast<double>(shape[i]);
+    place = place ? in.write_step("fma", {&*place, extent, &*index}) : index;
+    if (!place) return std::nullopt;
+  }
+  return place;
+}
 
 std::span<const OnnxRuleRow> onnx_movement_rules() { return kMovementRules; }
 
