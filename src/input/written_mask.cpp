@@ -26,14 +26,11 @@ std::optional<std::vector<std::size_t>> parts_of_axes(const Shape& coarse, const
 }
 
 // A condition in the place of a number where it does not hold, or does.
-std::optional<TensorId> chosen(ModelGraph& graph, const ScoreMask& condition, TensorId tensor,
-                               TensorId added) {
-  using Input = ModelGraph::Input;
-  const Input number = condition.blocked;
-  const auto made = graph.op("where",
-                             condition.blocks ? std::vector<Input>{tensor, number, added}
-                                              : std::vector<Input>{tensor, added, number},
-                             {}, std::size_t{1});
+std::optional<TensorId> masked_sum(ModelGraph& graph, const ScoreMask& condition, TensorId tensor,
+                                   TensorId added) {
+  std::vector<ModelGraph::Input> inputs = {tensor, added, condition.blocked};
+  if (condition.blocks) std::swap(inputs[1], inputs[2]);
+  const auto made = graph.op("where", std::move(inputs), {}, std::size_t{1});
   return made ? std::optional(made->front()) : std::nullopt;
 }
 
@@ -109,7 +106,7 @@ std::optional<JoinedMasks> join_masks(ModelGraph& graph, std::span<const ScoreMa
   }
   for (const auto& [mask, tensor] : conditions) {
     if (result.tensor && graph.type(*result.tensor).dtype() != DType::kBool) {
-      result.tensor = chosen(graph, mask, tensor, *result.tensor);
+      result.tensor = masked_sum(graph, mask, tensor, *result.tensor);
       if (!result.tensor) return std::nullopt;
       continue;
     }

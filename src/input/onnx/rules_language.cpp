@@ -283,6 +283,7 @@ bool grouped_attention(OnnxImporter& in, const OnnxNode& node) {
   const TensorType result{{of->batch, of->length, of->heads * of->size}, dtype};
   TensorType cache{{of->batch, of->shared, of->past + of->length, of->size}, dtype};
   if (const auto stated = in.stated(node, 1)) cache = *stated;
+  if (!checked_elements(cache.shape)) return false;
   return in.write_custom(node, OpClass::kContract, 0, {result, cache, cache});
 }
 

@@ -100,16 +100,16 @@ std::vector<std::int64_t> indexed_first(const Places& places) {
   return order;
 }
 
-ModelType permuted(const ModelType& from, const std::vector<std::int64_t>& order) {
+ModelType reordered_type(const ModelType& from, const std::vector<std::int64_t>& order) {
   ModelType type{.type = {{}, from.dtype()}, .extents = {}};
   for (const std::int64_t axis : order) push_axis(type, from, static_cast<std::size_t>(axis));
   return type;
 }
 
-std::optional<TensorId> permute(ModelGraph& graph, TensorId tensor,
-                                const std::vector<std::int64_t>& order) {
+std::optional<TensorId> reordered(ModelGraph& graph, TensorId tensor,
+                                  const std::vector<std::int64_t>& order) {
   if (std::ranges::is_sorted(order)) return tensor;
-  const ModelType type = permuted(graph.type(tensor), order);
+  const ModelType type = reordered_type(graph.type(tensor), order);
   return graph.op("permute_view", {tensor}, {listed("perm", order)}, type);
 }
 
@@ -243,7 +243,7 @@ bool gather_places(const AtenCall& call, ValueId self, std::span<const std::stri
     const auto axis = static_cast<std::int64_t>(places->axes.back());
     const auto chosen = graph.op("gather_elements", {call.tensor(self), each->index},
                                  {listed("axes", {axis})}, each->rows);
-    const auto ordered = chosen ? permute(graph, *chosen, indexed_first(*places)) : std::nullopt;
+    const auto ordered = chosen ? reordered(graph, *chosen, indexed_first(*places)) : std::nullopt;
     const auto result = ordered ? in_shape(graph, *ordered, call.type()) : std::nullopt;
     if (result) return call.set(0, *result), true;
   }
@@ -285,10 +285,10 @@ bool scatter_places(const AtenCall& call, TensorId overwritten, std::span<const 
     for (std::size_t i = 0; i < order.size(); ++i) {
       back[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
     }
-    ModelType ordered = permuted(each->rows, order);
+    ModelType ordered = reordered_type(each->rows, order);
     ordered.type.dtype = named.dtype();
     const auto apart = in_shape(graph, *updates, ordered);
-    const auto rows = apart ? permute(graph, *apart, back) : std::nullopt;
+    const auto rows = apart ? reordered(graph, *apart, back) : std::nullopt;
     attributes.push_back(listed("axes", {static_cast<std::int64_t>(places->axes.back())}));
     if (rows && call.op("scatter_elements", {overwritten, each->index, *rows}, attributes)) {
       return true;

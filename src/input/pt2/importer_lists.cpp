@@ -38,7 +38,7 @@ constexpr std::array<std::string_view, 5> kOverwrittenLists = {
     "self", "exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs", "momentum_buffer_list",
 };
 
-std::size_t elements_of(const ProgramArgument& argument) {
+std::size_t members_of(const ProgramArgument& argument) {
   switch (argument.kind) {
     case Kind::kTensors: return argument.tensors.size();
     case Kind::kInts: return argument.ints.size();
@@ -74,7 +74,7 @@ std::vector<ProgramNode> single_calls(const ProgramNode& node) {
   const auto fits = [&](const ProgramArgument& argument) {
     // One tensor that holds the factors of all calls is no argument of any.
     const bool factors = argument.kind == Kind::kTensors && argument.name == "scalars";
-    return !factors && elements_of(argument) == (argument.list ? count : 1);
+    return !factors && members_of(argument) == (argument.list ? count : 1);
   };
   if (count == 0 || !std::ranges::all_of(node.inputs, fits)) return {};
   std::vector<std::string> results;
