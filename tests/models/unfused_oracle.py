@@ -38,7 +38,7 @@ SEVERAL_OPS = {"einsum", "lstm", "gru", "slice_scatter", "select_scatter", "inde
                "log_softmax_backward_data", "pad", "roll", "baddbmm", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div",
                "binary_cross_entropy_with_logits", "cosine_similarity", "std_mean", "_weight_norm",
                "_weight_norm_interface", "celu", "threshold", "logaddexp", "nan_to_num", "diagonal", "unfold", "meshgrid",
-               "take"}
+               "take", "tile", "linalg_norm", "_unsafe_index"}
 
 
 class Unknown(Exception):
@@ -221,7 +221,7 @@ class Program:
         names = self.results(node)
         if not op or not names:
             return
-        if op in SEVERAL_OPS:
+        if op in SEVERAL_OPS or op.startswith("_foreach_"):
             raise Unknown(op)
         given = {argument: [self.values[name] if name else None for name in tensors]
                  for argument, tensors in self.tensors(node)}
@@ -308,6 +308,8 @@ class Program:
         chosen = [name for argument, tensors in self.tensors(node) if argument == "indices" for name in tensors]
         if op == "index" and len(indices) > 1 and all(name in self.places.known for name in chosen if name):
             indices = []  # places that are known without memory
+        elif op == "index" and len(indices) > 1:
+            raise Unknown("index of several axes")
         self.kernel(node, [(table, min(elements, table.seen))] + indices, names)
 
     def windows(self, node, x, weight):
