@@ -7,6 +7,7 @@
 #include <cassert>
 #include <cstdint>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -109,6 +110,9 @@ struct Proposal {
   std::vector<OpId> ops;
   std::vector<Leaf> leaves;
   std::uint64_t saved = 0;  // bytes
+
+  // Whether the readers can compute it from what is in memory already.
+  bool complete() const { return std::ranges::none_of(leaves, &Leaf::unstored); }
 };
 
 // What becomes of a kernel, as far as the rules ask.
@@ -169,7 +173,11 @@ class Search {
     for (KernelId maker = 0; maker < kernels_.size(); ++maker) {
       for (const TensorId value : stored[maker]) propose(maker, value, stored[maker]);
     }
-    // The most saved first, then in canonical order.
+    rank_proposals();
+  }
+
+  // The most saved first, then in canonical order.
+  void rank_proposals() {
     std::ranges::sort(proposals_, {}, [&](const Proposal& proposal) {
       return std::pair(~proposal.saved, graph_.rank[graph_.tensors[proposal.result].producer]);
     });
@@ -192,24 +200,29 @@ class Search {
     for (const Leaf& leaf : proposal.leaves) {
       if (leaf.unstored) added += leaf.bytes;
     }
-    const bool complete = added == 0;
     for (const KernelId reader : proposal.readers) {
       saved += read_by(reader, value);
       added += added_reads(proposal, reader);
     }
-    if (saved <= added && complete) {
-      // Or by some of them, while the others load it.
-      saved = added = 0;
-      std::erase_if(proposal.readers, [&](KernelId reader) {
-        return read_by(reader, value) <= added_reads(proposal, reader);
-      });
-      for (const KernelId reader : proposal.readers) {
-        saved += read_by(reader, value) - added_reads(proposal, reader);
-      }
+    if (saved <= added) {
+      limit_to_some(proposal);
+    } else {
+      proposal.saved = saved - added;
     }
-    if (saved <= added) return;
-    proposal.saved = saved - added;
-    proposals_.push_back(std::move(proposal));
+    if (proposal.saved > 0) proposals_.push_back(std::move(proposal));
+  }
+
+  // Computed again by some of its readers, while the others load it: by those for which that saves
+  // bytes.
+  void limit_to_some(Proposal& proposal) const {
+    proposal.saved = 0;
+    if (!proposal.complete()) return;
+    std::erase_if(proposal.readers, [&](KernelId reader) {
+      return read_by(reader, proposal.result) <= added_reads(proposal, reader);
+    });
+    for (const KernelId reader : proposal.readers) {
+      proposal.saved += read_by(reader, proposal.result) - added_reads(proposal, reader);
+    }
   }
 
   // The op and those of its kernel that it needs, back to what is in memory. Returns false where
@@ -341,21 +354,64 @@ class Search {
     return refused;
   }
 
-  // Leaves out what changes a refused kernel, and chooses again: what conflicted with it may do.
-  // Returns whether there is one.
+  // Changes what makes of a kernel what the rules do not allow, and chooses again: what conflicted
+  // with it may do. Returns whether there is such a kernel.
   bool drop(const std::set<KernelId>& refused) {
     if (refused.empty()) return false;
-    std::set<TensorId> dropped;
+    std::map<KernelId, std::vector<const Proposal*>> changes;  // of refused kernels, in order
+    const auto add = [&](KernelId kernel, const Proposal& proposal) {
+      if (refused.contains(kernel)) changes[kernel].push_back(&proposal);
+    };
     for (const Proposal& proposal : chosen_) {
-      const auto is_refused = [&](KernelId kernel) { return refused.contains(kernel); };
-      if (is_refused(proposal.maker) || std::ranges::any_of(proposal.readers, is_refused)) {
-        dropped.insert(proposal.result);
-      }
+      add(proposal.maker, proposal);
+      for (const KernelId reader : proposal.readers) add(reader, proposal);
     }
-    std::erase_if(proposals_,
-                  [&](const Proposal& proposal) { return dropped.contains(proposal.result); });
+    std::map<TensorId, std::set<KernelId>> dropped;  // of results: the kernels to leave as they are
+    for (const auto& [kernel, proposals] : changes) {
+      for (const TensorId result : blamed_for(kernel, proposals)) dropped[result].insert(kernel);
+    }
+    for (Proposal& proposal : proposals_) {
+      const auto of_this = dropped.find(proposal.result);
+      if (of_this == dropped.end()) continue;
+      const std::set<KernelId>& without = of_this->second;
+      std::erase_if(proposal.readers, [&](KernelId reader) { return without.contains(reader); });
+      if (without.contains(proposal.maker)) proposal.readers.clear();
+      limit_to_some(proposal);
+    }
+    std::erase_if(proposals_, [](const Proposal& proposal) { return proposal.saved == 0; });
+    rank_proposals();
     choose();
     return true;
+  }
+
+  // The results of what a refused kernel shall not take part in: each that the kernel could not
+  // compute by itself either. Where there is none, what saves less than the others do.
+  std::vector<TensorId> blamed_for(KernelId kernel, const std::vector<const Proposal*>& changes) {
+    std::vector<TensorId> blamed;
+    for (const Proposal* change : changes) {
+      if (changes.size() > 1 && (change->maker == kernel || may_compute(kernel, *change))) continue;
+      blamed.push_back(change->result);
+    }
+    if (!blamed.empty()) return blamed;
+    for (std::size_t i = changes.size() / 2; i < changes.size(); ++i) {
+      blamed.push_back(changes[i]->result);
+    }
+    return blamed;
+  }
+
+  // Whether the rules allow a kernel that reads a result to compute it, and nothing else, again.
+  bool may_compute(KernelId reader, const Proposal& proposal) {
+    Kernel ops = kernels_[reader];
+    ops.insert(ops.end(), proposal.ops.begin(), proposal.ops.end());
+    std::ranges::sort(ops);
+    PhaseFinder& phases = counter_.phases();
+    phases.set_needed([&](const Outline::Result& result) -> std::optional<bool> {
+      const bool copied = owner_[graph_.tensors[result.tensor].producer] != reader;
+      return copied ? std::optional(false) : std::nullopt;
+    });
+    const bool legal = may_become(phases, reader, ops);
+    phases.set_needed(nullptr);
+    return legal;
   }
 
   // Without kernels that have lost all of their ops, and only if it moves fewer bytes.

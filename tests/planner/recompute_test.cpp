@@ -141,6 +141,39 @@ TEST_CASE("what cannot be computed again keeps nothing else from it") {
   }
 }
 
+TEST_CASE("a kernel that cannot compute one of its operands again computes another one") {
+  // A product of many rows computes those as it reads them, but not its weights.
+  const Analysis analysis = analysis_of(R"({"dtype": "f16",
+    "tensors": {"x": {"shape": [1000, 96]}, "z": {"shape": [1000, 96]},
+                "w": {"shape": [2048, 96], "dtype": "f32"}}, "ops": [
+      {"name": "mul", "op": "mul", "inputs": ["x", 2], "output": "h"},
+      {"name": "mask", "op": "triu", "inputs": ["h"], "output": "m"},
+      {"name": "cast", "op": "cast", "inputs": ["w"], "to": "f16", "output": "v"},
+      {"name": "linear", "op": "linear", "inputs": ["h", "v"], "output": "y"}]})");
+  // x twice and the mask; the weights read, and stored and loaded as halves; y.
+  CHECK(kernels_of(analysis, PlanKind::kAuto) == "mul+mask, cast, mul+linear");
+  CHECK(analysis.graph->plan(PlanKind::kAuto).bytes.total() ==
+        3 * 1000 * 96 * 2 + 2048 * 96 * (4 + 2 + 2) + 1000 * 2048 * 2);
+}
+
+TEST_CASE("one reader computes again what another one cannot") {
+  const Analysis analysis = analysis_of(R"({
+    "tensors": {"x": {"shape": [100, 512]}}, "ops": [
+      {"name": "pad", "op": "pad", "inputs": ["x"], "before": [300, 1], "after": [0, 0],
+       "output": "p"},
+      {"name": "rows", "op": "softmax", "inputs": ["p"], "output": "q"},
+      {"name": "columns", "op": "argmax", "inputs": ["p"], "axis": 0, "output": "c"},
+      {"name": "sort", "op": "sort", "inputs": ["p"], "outputs": ["s", "i"]}]})");
+  // x twice; the padding stored and loaded for the sort alone, which makes values and 64-bit
+  // indices; the softmax, and the index of each column.
+  constexpr std::uint64_t kPadded = 400ULL * 513;
+  for (const PlanKind kind : {PlanKind::kCompiler, PlanKind::kAuto}) {
+    CHECK(analysis.graph->plan(kind).kernels.size() == 3);
+    CHECK(analysis.graph->plan(kind).bytes.total() ==
+          2 * 100 * 512 * 4 + kPadded * (4 + 4 + 4 + 8 + 4) + 513 * 8);
+  }
+}
+
 TEST_CASE("what recomputing leaves of a kernel may be one with another") {
   // The quotient belongs to the columns, until its rows compute it again: then their kernel can
   // make the sum that divides it, too.
