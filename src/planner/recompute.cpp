@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -195,7 +196,7 @@ class Search {
                            proposal.readers.end());
     if (proposal.readers.empty() || !gather(proposal, tensor.producer, stored)) return;
     // By all of them: nobody has to store it.
-    std::uint64_t saved = tensor.output ? 0 : tensor.bytes;
+    std::uint64_t saved = tensor.output ? 0 : tensor.bytes + reads_spared(proposal);
     std::uint64_t added = 0;
     for (const Leaf& leaf : proposal.leaves) {
       if (leaf.unstored) added += leaf.bytes;
@@ -210,6 +211,36 @@ class Search {
       proposal.saved = saved - added;
     }
     if (proposal.saved > 0) proposals_.push_back(std::move(proposal));
+  }
+
+  // Bytes that the maker reads for what nobody needs from it any more.
+  std::uint64_t reads_spared(const Proposal& proposal) const {
+    Kernel ops = proposal.ops;
+    std::ranges::sort(ops, std::greater<>());  // readers come before what they read
+    Kernel idle;
+    const auto is_idle = [&](OpId op) { return std::ranges::find(idle, op) != idle.end(); };
+    // Whether the maker computes it only for idle ops.
+    const auto only_for_idle = [&](TensorId value) {
+      constexpr std::size_t kFewReaders = 32;
+      const std::span<const OpId> readers = graph_.readers[value];
+      return readers.size() <= kFewReaders && std::ranges::all_of(readers, [&](OpId reader) {
+               return is_idle(reader) || (owner_[reader] != proposal.maker);
+             });
+    };
+    const auto is_needed = [&](const Outline::Result& result) {
+      if (result.always_needed || !only_for_idle(result.tensor)) return true;
+      return result.tensor != proposal.result &&
+             std::ranges::any_of(graph_.readers[result.tensor],
+                                 [&](OpId reader) { return owner_[reader] != proposal.maker; });
+    };
+    for (const OpId op : ops) {
+      if (std::ranges::none_of(graph_.outline.results_of(op), is_needed)) idle.push_back(op);
+    }
+    std::uint64_t bytes = 0;
+    for (const Leaf& leaf : proposal.leaves) {
+      if (only_for_idle(leaf.value)) bytes += read_by(proposal.maker, leaf.value);
+    }
+    return bytes;
   }
 
   // Computed again by some of its readers, while the others load it: by those for which that saves

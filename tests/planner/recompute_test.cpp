@@ -156,6 +156,21 @@ TEST_CASE("a kernel that cannot compute one of its operands again computes anoth
         3 * 1000 * 96 * 2 + 2048 * 96 * (4 + 2 + 2) + 1000 * 2048 * 2);
 }
 
+TEST_CASE("what nobody stores is not read by its maker either") {
+  // The parts have different numbers of elements, so that they cannot be one kernel.
+  const Analysis analysis = analysis_of(R"({"dtype": "bf16",
+    "tensors": {"x": {"shape": [4096, 1000], "dtype": "f32"}}, "ops": [
+      {"name": "cast", "op": "cast", "inputs": ["x"], "to": "bf16", "output": "h"},
+      {"name": "first", "op": "slice", "inputs": ["h"], "axis": 1, "end": 400, "output": "a"},
+      {"name": "rest", "op": "slice", "inputs": ["h"], "axis": 1, "start": 400, "end": 1000,
+       "output": "b"}]})");
+  // x, of which each kernel reads its part, and the halves of it.
+  for (const PlanKind kind : {PlanKind::kCompiler, PlanKind::kAuto, PlanKind::kFastest}) {
+    CHECK(analysis.graph->plan(kind).kernels.size() == 2);
+    CHECK(analysis.graph->plan(kind).bytes.total() == 4096 * 1000 * (4 + 2));
+  }
+}
+
 TEST_CASE("one reader computes again what another one cannot") {
   const Analysis analysis = analysis_of(R"({
     "tensors": {"x": {"shape": [100, 512]}}, "ops": [
