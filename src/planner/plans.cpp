@@ -82,7 +82,7 @@ FusionPlan recomputing_compiler(PlanMaker& maker) {
   if (as_auto) return *maker.plan(PlanKind::kAuto);
   TrafficCounter counter(maker.graph(), maker.device());
   const Rules rules = compiler_rules(maker.device());
-  return merged(maker.graph(), maker.device(), recomputed(counter, partition, rules), rules);
+  return merged(maker.graph(), maker.device(), recomputed(counter, partition, rules).back(), rules);
 }
 
 // Equally many bytes in more time: a later plan is taken for its bytes, or for its time.
@@ -108,13 +108,14 @@ FusionPlan recomputing_auto(PlanMaker& maker) {
   const auto more_merged = [&](FusionPlan plan) {
     return merged(maker.graph(), maker.device(), std::move(plan), rules);
   };
-  FusionPlan best = recomputed(counter, partition, rules);
+  FusionPlan best = maker.recomputed_auto().back();
   const auto consider = [&](const FusionPlan& plan) {
     if (plan.recomputation && is_better(maker, plan, best)) best = plan;
   };
-  if (unsettled.kernels != partition.kernels) consider(recomputed(counter, unsettled, rules));
+  if (unsettled.kernels != partition.kernels)
+    consider(recomputed(counter, unsettled, rules).back());
   const FusionPlan& faster = maker.fastest_partition();
-  if (faster.kernels != partition.kernels) consider(maker.recomputed_fastest());
+  if (faster.kernels != partition.kernels) consider(maker.recomputed_fastest().back());
   const bool as_compiler =
       !exceeds_compiler(maker.graph()) && partition.kernels == maker.compiler_partition().kernels;
   best = more_merged(std::move(best));
@@ -180,10 +181,17 @@ const FusionPlan& PlanMaker::fastest_partition() {
   return fastest_partition_.get([&] { return faster_parts(*this); });
 }
 
-const FusionPlan& PlanMaker::recomputed_fastest() {
+const std::vector<FusionPlan>& PlanMaker::recomputed_fastest() {
   return recomputed_fastest_.get([&] {
     TrafficCounter counter(graph_, device_);
     return recomputed(counter, fastest_partition(), runner_rules(device_));
+  });
+}
+
+const std::vector<FusionPlan>& PlanMaker::recomputed_auto() {
+  return recomputed_auto_.get([&] {
+    TrafficCounter counter(graph_, device_);
+    return recomputed(counter, auto_partition(), runner_rules(device_));
   });
 }
 

@@ -33,8 +33,10 @@ class PlanMaker {
   const FusionPlan& unsettled_auto();
   // The plan `fastest` before ops are recomputed.
   const FusionPlan& fastest_partition();
-  // The same with ops recomputed where that moves fewer bytes.
-  const FusionPlan& recomputed_fastest();
+  // The same with ops recomputed where that moves fewer bytes, and with more of them.
+  const std::vector<FusionPlan>& recomputed_fastest();
+  // The plan `auto` before kernels that recompute are merged, likewise.
+  const std::vector<FusionPlan>& recomputed_auto();
   // The plan `compiler`, likewise.
   const FusionPlan& compiler_partition();
   // Its kernels, split into single ops where our runner cannot launch them.
@@ -49,7 +51,8 @@ class PlanMaker {
   Lazy<FusionPlan> auto_partition_;
   Lazy<FusionPlan> unsettled_auto_;
   Lazy<FusionPlan> fastest_partition_;
-  Lazy<FusionPlan> recomputed_fastest_;
+  Lazy<std::vector<FusionPlan>> recomputed_fastest_;
+  Lazy<std::vector<FusionPlan>> recomputed_auto_;
   Lazy<FusionPlan> compiler_partition_;
   Lazy<std::vector<Kernel>> launchable_compiler_;
   Lazy<std::vector<CountedKernel>> lone_ops_;
@@ -95,9 +98,10 @@ FusionPlan faster_parts(PlanMaker& maker);
 // The least predicted time that our own runner can launch: of these, or of a plan that recomputes;
 // as a whole never slower than one kernel per op.
 FusionPlan fastest_plan(PlanMaker& maker);
-// The plan with cheap ops computed again in each kernel that reads their results, where that moves
-// fewer bytes than storing these does; the plan itself where none is.
-FusionPlan recomputed(TrafficCounter& counter, const FusionPlan& plan, const Rules& rules);
+// The plan itself, then plans each of which moves fewer bytes than the one before: with cheap ops
+// computed again in kernels that read their results, where these were stored.
+std::vector<FusionPlan> recomputed(TrafficCounter& counter, const FusionPlan& plan,
+                                   const Rules& rules);
 // The groups of the document, which must have some, and the other ops as single kernels. An op of
 // several groups is recomputed in all but one. Throws an Error if the groups form a cycle.
 FusionPlan explicit_plan(const OpGraph& graph);

@@ -24,6 +24,9 @@
 namespace fusecalc {
 namespace {
 
+// The largest graph of which a plan that recomputes is searched for a better one.
+constexpr std::size_t kMostRefinedOps = 25'000;
+
 using Groups = std::span<const KernelId>;  // in ascending order
 
 // In which of its groups each op is computed: those that read its results, and the first if these
@@ -467,32 +470,58 @@ class Search {
   std::unordered_map<KernelId, Changed> legal_;  // as they were when they were last found legal
 };
 
-// Merges kernels; ops of which one then has copies are computed once in it. Nothing where that
-// moves no fewer bytes.
-std::optional<FusionPlan> merged_once(const OpGraph& graph, const Device& device,
-                                      const FusionPlan& plan, const Rules& rules) {
-  const OpGraph& planned = plan.graph_or(graph);
-  TrafficCounter before(planned, device);
-  const std::uint64_t bytes = cost_of(before, plan.kernels).bytes;
-  std::vector<Kernel> groups = merge_greedily(before, rules, canonical(planned, plan.kernels));
-  if (cost_of(before, groups).bytes >= bytes) return std::nullopt;
-  groups = canonical(planned, std::move(groups));
+// The plan of kernels of a graph with copies, in canonical order, each of which computes an op
+// once. Nothing where that moves no fewer bytes, or the rules do not allow it.
+std::optional<FusionPlan> with_fewer_bytes(const OpGraph& graph, const Device& device,
+                                           const std::vector<Kernel>& kernels,
+                                           const std::vector<OpId>& original, const Rules& rules,
+                                           std::uint64_t bytes) {
+  std::vector<Kernel> groups = kernels;
   for (Kernel& group : groups) {
-    if (!plan.recomputation) continue;
-    for (OpId& op : group) op = plan.recomputation->original[op];
+    for (OpId& op : group) op = original[op];
     std::ranges::sort(group);
     group.erase(std::unique(group.begin(), group.end()), group.end());
   }
   FusionPlan fewer = shared_plan(graph, groups);
   std::erase_if(fewer.kernels, [](const Kernel& kernel) { return kernel.empty(); });
-  TrafficCounter after(fewer.graph_or(graph), device);
+  TrafficCounter counter(fewer.graph_or(graph), device);
   const auto is_legal = [&](const Kernel& kernel) {
-    return kernel.size() == 1 || check_kernel(after.phases(), kernel, rules).legal();
+    return kernel.size() == 1 || check_kernel(counter.phases(), kernel, rules).legal();
   };
-  const bool better = sort_kernels(after.graph(), fewer.kernels) &&
-                      cost_of(after, fewer.kernels).bytes < bytes &&
+  const bool better = sort_kernels(counter.graph(), fewer.kernels) &&
+                      cost_of(counter, fewer.kernels).bytes < bytes &&
                       std::ranges::all_of(fewer.kernels, is_legal);
   return better ? std::optional(std::move(fewer)) : std::nullopt;
+}
+
+// Merges kernels of a plan that recomputes. Nothing where that moves no fewer bytes.
+std::optional<FusionPlan> merged_once(const OpGraph& graph, const Device& device,
+                                      const FusionPlan& plan, const Rules& rules) {
+  const OpGraph& planned = plan.recomputation->graph;
+  TrafficCounter counter(planned, device);
+  const std::uint64_t bytes = cost_of(counter, plan.kernels).bytes;
+  std::vector<Kernel> kernels = merge_greedily(counter, rules, canonical(planned, plan.kernels));
+  if (cost_of(counter, kernels).bytes >= bytes) return std::nullopt;
+  return with_fewer_bytes(graph, device, canonical(planned, std::move(kernels)),
+                          plan.recomputation->original, rules, bytes);
+}
+
+// Computes more again: what is still stored may be needed by copies alone. Nothing where that moves
+// no fewer bytes.
+std::optional<FusionPlan> recomputed_once_more(const OpGraph& graph, const Device& device,
+                                               const FusionPlan& plan, const Rules& rules) {
+  TrafficCounter counter(plan.recomputation->graph, device);
+  const std::uint64_t bytes = cost_of(counter, plan.kernels).bytes;
+  std::optional<FusionPlan> more = Search(counter, plan, rules).run();
+  if (!more) return std::nullopt;
+  std::vector<OpId> original = plan.recomputation->original;
+  if (more->recomputation) {
+    original = more->recomputation->original;
+    for (OpId& op : original) op = plan.recomputation->original[op];
+  }
+  const OpGraph& planned = more->graph_or(counter.graph());
+  return with_fewer_bytes(graph, device, canonical(planned, std::move(more->kernels)), original,
+                          rules, bytes);
 }
 
 }  // namespace
@@ -534,8 +563,8 @@ FusionPlan shared_plan(const OpGraph& graph, const std::vector<Kernel>& groups) 
 }
 
 FusionPlan merged(const OpGraph& graph, const Device& device, FusionPlan plan, const Rules& rules) {
-  constexpr std::size_t kMostOfGraph = 25'000;  // it takes as long as all searches before it
-  while (plan.recomputation && graph.ops.size() <= kMostOfGraph) {
+  // On a larger one it takes as long as all searches before it.
+  while (plan.recomputation && graph.ops.size() <= kMostRefinedOps) {
     std::optional<FusionPlan> fewer = merged_once(graph, device, plan, rules);
     if (!fewer) break;
     plan = std::move(*fewer);
@@ -543,8 +572,18 @@ FusionPlan merged(const OpGraph& graph, const Device& device, FusionPlan plan, c
   return plan;
 }
 
-FusionPlan recomputed(TrafficCounter& counter, const FusionPlan& plan, const Rules& rules) {
-  return Search(counter, plan, rules).run().value_or(plan);
+std::vector<FusionPlan> recomputed(TrafficCounter& counter, const FusionPlan& plan,
+                                   const Rules& rules) {
+  const OpGraph& graph = counter.graph();
+  std::vector<FusionPlan> plans = {plan};
+  std::optional<FusionPlan> next = Search(counter, plan, rules).run();
+  while (next) {
+    plans.push_back(std::move(*next));
+    const bool refined = plans.back().recomputation && graph.ops.size() <= kMostRefinedOps;
+    if (!refined) break;
+    next = recomputed_once_more(graph, counter.device(), plans.back(), rules);
+  }
+  return plans;
 }
 
 }  // namespace fusecalc

@@ -171,6 +171,26 @@ TEST_CASE("what nobody stores is not read by its maker either") {
   }
 }
 
+TEST_CASE("what copies load is computed again, too") {
+  const Analysis analysis = analysis_of(R"({"dtype": "f16",
+    "tensors": {"w": {"shape": [256, 1024], "dtype": "u8"}, "s": {"shape": [256, 1]}}, "ops": [
+      {"name": "cast", "op": "cast", "inputs": ["w"], "to": "f16", "output": "h"},
+      {"name": "mul", "op": "mul", "inputs": ["h", "s"], "output": "m"},
+      {"name": "square", "op": "linear", "inputs": ["m", "m"], "output": "y"},
+      {"name": "both", "op": "concat", "inputs": ["m", "h"], "axis": 1, "output": "c"},
+      {"name": "most", "op": "amax_abs", "inputs": ["c"], "axis": 1, "output": "a"},
+      {"name": "pad", "op": "pad", "inputs": ["c"], "before": [3, 3], "after": [0, 0],
+       "output": "p"}]})");
+  // To pad what is concatenated takes the weights, and with them the product, which is stored for
+  // the other kernels.
+  constexpr std::uint64_t kWeights = 256ULL * 1024;
+  for (const PlanKind kind : {PlanKind::kCompiler, PlanKind::kAuto}) {
+    CHECK(kernels_of(analysis, kind) == "cast+mul+both+1 more, cast+mul+both+1 more, square");
+    CHECK(analysis.graph->plan(kind).bytes.total() ==
+          2 * (kWeights + 256 * 2) + 2 * 2 * kWeights + 256 * 256 * 2 + 256 * 2 + 259 * 2051 * 2);
+  }
+}
+
 TEST_CASE("one reader computes again what another one cannot") {
   const Analysis analysis = analysis_of(R"({
     "tensors": {"x": {"shape": [100, 512]}}, "ops": [
