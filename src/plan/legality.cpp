@@ -121,7 +121,9 @@ Verdict Check::check_ops() {
       if (scans) scan_ = id;
     }
     if (rules_.launchable && !facts(id).has_kernel) return check_op(graph_, id);
-    if (facts(id).contracts()) contractions_.push_back(id);
+    if (!facts(id).contracts()) continue;
+    if (contractions_.empty()) contractions_.reserve(kMostSiblings);
+    contractions_.push_back(id);
   }
   return {};
 }
@@ -129,6 +131,9 @@ Verdict Check::check_ops() {
 // Whether an op reads too many tensors by itself, even if the others make as many of them as they
 // have results: a concat of thousands need not be resolved for each of its neighbours.
 bool Check::one_reads_too_much() const {
+  const bool many = std::ranges::any_of(
+      kernel_, [&](OpId id) { return outline_.inputs_of(id).size() > kMostTensors; });
+  if (!many) return false;
   std::size_t most = kMostTensors;
   for (const OpId id : kernel_) most += outline_.results_of(id).size();
   return std::ranges::any_of(kernel_, [&](OpId id) {

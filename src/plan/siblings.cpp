@@ -13,6 +13,8 @@ namespace {
 std::vector<std::size_t> connected_ops(const OpGraph& graph, const Kernel& kernel) {
   std::vector<std::pair<OpId, std::size_t>> places;
   std::vector<std::size_t> root;
+  places.reserve(kernel.size());
+  root.reserve(kernel.size());
   for (const OpId id : kernel) {
     places.emplace_back(id, places.size());
     root.push_back(root.size());
@@ -52,11 +54,12 @@ bool are_siblings(const OpGraph& graph, OpId first, OpId second) {
   constexpr std::uint64_t kFewRows = 64;
   const Op& a = graph.ops[first];
   const Op& b = graph.ops[second];
-  if (!has_tiles(graph, a) || !has_tiles(graph, b)) return false;
+  if (a.row->family != OpFamily::kLinear || b.row->family != OpFamily::kLinear) return false;
+  // Most read other rows, which is told soonest.
   const Tensor& rows = graph.tensors[a.operands[0].tensor];
   const Tensor& others = graph.tensors[b.operands[0].tensor];
   return rows.window == others.window && rows.type.dtype == others.type.dtype &&
-         a.matrix.depth == b.matrix.depth &&
+         a.matrix.depth == b.matrix.depth && has_tiles(graph, a) && has_tiles(graph, b) &&
          graph.tensors[a.outputs[0]].elements > kFewRows * a.matrix.columns;
 }
 

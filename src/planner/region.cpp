@@ -25,6 +25,7 @@ Region::Region(const OpGraph& graph, std::vector<OpId> ops)
 
 Kernel Region::kernel(OpSet ops) const {
   Kernel kernel;
+  kernel.reserve(static_cast<std::size_t>(std::popcount(ops)));
   for (const std::uint8_t place : by_id_) {
     if ((ops >> place & 1U) != 0) kernel.push_back(ops_[place]);
   }
@@ -33,6 +34,7 @@ Kernel Region::kernel(OpSet ops) const {
 
 Kernel Region::ranked(OpSet ops) const {
   Kernel kernel;
+  kernel.reserve(static_cast<std::size_t>(std::popcount(ops)));
   for (; ops != 0; ops &= ops - 1) {
     kernel.push_back(ops_[static_cast<std::size_t>(std::countr_zero(ops))]);
   }
