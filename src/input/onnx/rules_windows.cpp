@@ -97,7 +97,7 @@ Shape window_shape(const OnnxNode& node, const Shape& fallback) {
 
 struct Convolution {
   std::vector<Window> windows;
-  Shape shape;              // of the result
+  Shape shape{};            // of the result
   std::uint64_t depth = 1;  // products for each element
 };
 

@@ -14,10 +14,10 @@ using TensorId = ModelGraph::TensorId;
 
 // What x[i, :, j] names.
 struct Places {
-  ModelType from;                 // x
-  std::vector<std::size_t> axes;  // of x, that have an index each
+  ModelType from;                   // x
+  std::vector<std::size_t> axes{};  // of x, that have an index each
   std::vector<ValueId> indices;
-  ModelType common;    // the indices, broadcast
+  ModelType common{};  // the indices, broadcast
   bool apart = false;  // axes without an index are between them: those of the indices come first
 };
 

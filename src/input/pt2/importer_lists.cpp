@@ -49,7 +49,9 @@ std::size_t members_of(const ProgramArgument& argument) {
 
 // The argument of the call for tensor i: an element of a list, or what all calls have.
 ProgramArgument single_argument(const ProgramArgument& from, std::size_t i, std::string_view op) {
-  ProgramArgument argument{.name = std::string(single_name(op, from.name)), .kind = from.kind};
+  ProgramArgument argument;
+  argument.name = single_name(op, from.name);
+  argument.kind = from.kind;
   const std::size_t place = from.list ? i : 0;
   if (from.kind == Kind::kTensors) argument.tensors.push_back(from.tensors[place]);
   if (from.kind == Kind::kInts) argument.ints.push_back(from.ints[place]);
@@ -92,7 +94,9 @@ std::vector<ProgramNode> single_calls(const ProgramNode& node) {
     for (const ProgramArgument& argument : node.inputs) {
       call.inputs.push_back(single_argument(argument, i, name));
     }
-    call.outputs.push_back({.kind = Kind::kTensors, .tensors = {results[i]}});
+    ProgramArgument& result = call.outputs.emplace_back();
+    result.kind = Kind::kTensors;
+    result.tensors = {results[i]};
     calls.push_back(std::move(call));
   }
   return calls;
