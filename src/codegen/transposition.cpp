@@ -114,7 +114,7 @@ bool has_words(const KernelView& kernel, const Transposition& found) {
 void set_lines(const Transposition& found, TransposedTiling& tiling) {
   constexpr std::uint64_t kGroup = 4;
   constexpr std::uint64_t kSlack = 2 * kGroup;  // of the first and the last line
-  constexpr std::uint64_t kFewest = 32;         // columns of a tile of whole lines
+  constexpr std::uint64_t kFewest = 32;         // columns of a tile
   constexpr std::uint64_t kMost = kSharedBytes / sizeof(float);
   const std::uint64_t each = kMost / found.tensors.size() - kSlack;
   const bool whole = found.rows() % 2 != 0 && found.pitch() == found.rows() &&
@@ -122,8 +122,15 @@ void set_lines(const Transposition& found, TransposedTiling& tiling) {
   tiling.runs = TileRuns::kLines;
   tiling.along = 8;
   tiling.ahead = tiling.sector;
-  tiling.rows = whole ? found.rows() : rows_of_tile(found.rows());
-  tiling.pitch = whole ? found.rows() : tiling.rows + kGroup + found.pitch() % kGroup;
+  tiling.rows = tiling.pitch = found.rows();
+  if (!whole) {
+    const auto pitch_of = [&](std::uint64_t rows) {
+      return rows + kGroup + found.pitch() % kGroup;
+    };
+    const std::uint64_t rows = rows_of_tile(found.rows());
+    tiling.rows = (kFewest + tiling.ahead) * pitch_of(rows) <= each ? rows : kTile;
+    tiling.pitch = pitch_of(tiling.rows);
+  }
   std::uint64_t most = whole ? 2 * kTile : kTile;
   while ((most + tiling.ahead) * tiling.pitch > each) most /= 2;
   tiling.columns = even_columns(found.columns() + tiling.sector - 1, most,

@@ -394,6 +394,18 @@ TEST_CASE("lines of 4-byte elements that begin anywhere are transposed as they l
   CHECK(transposed("3001, 281", "1, 0", "f32").schedule ==
         "tiles of 281 by 32, transposed on chip");
   CHECK(transposed("3001, 309", "1, 0", "f32").schedule == "tiles of 64 by 64, transposed on chip");
+  // Of three tensors 32 columns of 96 rows are too much.
+  CHECK(contains(transposed("129, 283", "1, 0", "f32"), "fill_lines<1, 11320, 283, 512>"));
+  CHECK(contains(transposed("129, 286", "1, 0", "f32"), "fill_lines<72, 96, 102, 512>"));
+  const GeneratedKernel three = generated(graph_of(R"({"format": "fusecalc.ops/1", "dtype": "f32",
+      "tensors": {"x": {"shape": [129, 283]}, "y": {"shape": [129, 283]}, "z": {"shape": [129, 283]}},
+      "ops": [{"op": "transpose", "inputs": ["x"], "output": "a"},
+              {"op": "transpose", "inputs": ["y"], "output": "b"},
+              {"op": "transpose", "inputs": ["z"], "output": "c"},
+              {"op": "add", "inputs": ["a", "b"], "output": "d"},
+              {"op": "add", "inputs": ["d", "c"], "output": "e"}]})"));
+  CHECK(three.schedule == "tiles of 64 by 32, transposed on chip");
+  CHECK(contains(three, "fill_lines<40, 64, 71, 512>(tile2, p2"));
   // Those of other sizes, and those that begin at whole groups, are parted into words.
   CHECK(contains(transposed("2001, 501", "1, 0", "f64"), "fill_words<2, false, true>"));
   CHECK(contains(transposed("2000, 512", "1, 0", "f32"), "fill_words<4, true, false>"));
