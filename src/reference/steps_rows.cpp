@@ -105,8 +105,13 @@ class ReduceStep final : public EvaluationStep {
     const std::span<const double> row = values(result.request, 0, scratch_);
     result.lanes.fill(function_(row, *op().attributes));
     const double value = result.lanes[0];
-    const bool choice = std::ranges::any_of(
+    // An element that is chosen, or added to zeros, has no rounding error; equal ones that are
+    // added to each other do.
+    const bool equal = std::ranges::any_of(
         row, [&](double element) { return std::abs(element) == std::abs(value); });
+    const auto zeros = std::ranges::count(row, 0.0);
+    const bool added = adding_ != Adding::kNeither && std::ssize(row) - zeros > 1;
+    const bool choice = equal && !added;
     if (!choice || output(output_).type.dtype != operand(0).type.dtype) {
       magnitudes_.assign(row.begin(), row.end());
       for (double& element : magnitudes_) element = std::abs(element);

@@ -429,6 +429,29 @@ TEST_CASE("the rounding error covers all roundings up to a result") {
                               [](const Expected& e) { return e.rounding_error > 0; }) > 990);
 }
 
+TEST_CASE("a mean of equal terms has rounding errors, an element that is chosen has none") {
+  const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1",
+    "tensors": {"x": {"shape": [1000]}},
+    "ops": [{"op": "max", "inputs": ["x"], "output": "m", "keepdim": true},
+            {"op": "maximum", "inputs": ["x", "m"], "output": "equal"},
+            {"op": "mean", "inputs": ["equal"], "output": "mean"},
+            {"op": "slice", "inputs": ["x"], "output": "one", "end": 1},
+            {"op": "sum", "inputs": ["one"], "output": "sum"}]})");
+  const auto inputs = random_inputs(graph, 0);
+  const Reference reference(graph, inputs);
+  const auto expected = [&](std::string_view name) {
+    const auto* tensor = &testing::tensor_named(graph, name);
+    return reference
+        .evaluate(static_cast<TensorId>(tensor - graph.tensors.data()),
+                  std::array<std::uint64_t, 1>{0})
+        .elements[0];
+  };
+  CHECK(expected("m").rounding_error == 0);
+  CHECK(expected("mean").value == doctest::Approx(expected("m").value));
+  CHECK(expected("mean").rounding_error > std::abs(expected("m").value) * 0x1p-24);
+  CHECK(expected("sum").rounding_error == 0);
+}
+
 TEST_CASE(
     "a mean of too many terms is estimated, and its rounding error includes the sampling error") {
   const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1",
