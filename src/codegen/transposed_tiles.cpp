@@ -272,7 +272,8 @@ TileWriter::Groups TileWriter::groups_of_loop() const {
               fmt::format("    const u32 k = n % {0}, b = n / {0};\n", of_row) + run +
                   begin(tiling_.ahead)};
     case TileRuns::kLoopRun:
-      return {used_rows() * tiling_.columns / width,
+      return {std::min(tiling_.rows * tiling_.columns / width,
+                       ceil_div(found_.rows() * tiling_.columns + tiling_.sector - 1, width)),
               fmt::format("    const idx first = b0 * {0} + n * {1} - near;\n"
                           "    const u32 x = with_gaps(n * {1} + {2});\n"
                           "    const idx i = to + first;\n",
