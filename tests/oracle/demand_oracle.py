@@ -29,6 +29,7 @@ import view_parts
 
 ON_CHIP = 227 * 1024
 CLUSTER = 8  # blocks that hold a row together
+POINTWISE = {"relu", "exp", "neg", "cast", "add"}
 BITS = {"f64": 64, "f32": 32, "f16": 16, "bf16": 16, "i32": 32, "u8": 8, "i4": 4, "u4": 4,
         "fp4_e2m1": 4}
 
@@ -56,6 +57,11 @@ class Tensor:
         return math.prod(self.shape)
 
     @property
+    def shown(self):
+        """The value, if a view shows all of it in its order."""
+        return self.value if self.places == list(range(self.value.size)) else self
+
+    @property
     def distinct(self):
         return self.size if self.places is None else len(set(self.places))
 
@@ -72,13 +78,14 @@ class Op:
     def __init__(self, name, reads, results, local):
         self.name, self.reads, self.results, self.local = name, reads, results, local
         self.places = {}  # of what it takes of a tensor's value, where they are known
+        self.pointwise = False
 
 
 class KernelModel:
     def __init__(self, kernel, outputs, shared=(), stored=()):
         """The ops `shared` are in other kernels, too; of their results, this one stores those in `stored`."""
         self.kernel, self.outputs, self.shared, self.stored = set(kernel), outputs, set(shared), set(stored)
-        self.known = {}
+        self.known, self.parts = {}, {}
 
     def leaves(self, tensor):
         """Whether someone outside of the kernel gets the tensor from it."""
@@ -93,12 +100,32 @@ class KernelModel:
     def used(self, tensor):
         """Elements that the kernel's ops need of what another of them makes."""
         if tensor not in self.known:
-            readers = [op for op in tensor.readers if op in self.kernel]
-            needs = view_parts.add_up((read, need, places) for op in dict.fromkeys(readers)
-                                      for read, need, places in self.needs(op)
-                                      if read.value is tensor)
+            needs = view_parts.add_up(self.needs_of(self.readers_of(tensor), tensor))
             self.known[tensor] = min(tensor.size, needs.get(tensor, 0))
         return self.known[tensor]
+
+    def readers_of(self, tensor):
+        return list(dict.fromkeys(op for op in tensor.readers if op in self.kernel))
+
+    def needs_of(self, ops, value=None):
+        """Their needs, of one value or of all; what several need for the same part of a result is one."""
+        needs = {}
+        for op in ops:
+            for i, (read, need, places) in enumerate(self.needs(op)):
+                if value is None or read.value is value:
+                    part = self.part_of(op.results[0]) if op.pointwise else (op, i)
+                    needs.setdefault((read.shown, part, need, places), (read, need, places))
+        return needs.values()
+
+    def part_of(self, tensor):
+        """What tells the part of a tensor that the kernel's ops need: the same for all that is computed for it."""
+        if tensor not in self.parts:
+            parts = {tensor}
+            if not self.leaves(tensor):
+                parts = {self.part_of(op.results[0]) if op.pointwise else op
+                         for op in self.readers_of(tensor)}
+            self.parts[tensor] = parts.pop() if len(parts) == 1 else tensor
+        return self.parts[tensor]
 
     def needs(self, op):
         """(tensor, elements, places or None) for each operand."""
@@ -112,7 +139,7 @@ class KernelModel:
 
     def read(self):
         memories = {}
-        needs = view_parts.add_up(need for op in self.kernel for need in self.needs(op)
+        needs = view_parts.add_up(need for need in self.needs_of(self.kernel)
                                   if need[0].value.maker not in self.kernel)
         for value, need in needs.items():
             memories[value.memory] = memories.get(value.memory, 0) + need
@@ -168,6 +195,7 @@ class DemandList:
         tensors = [t for t in inputs if isinstance(t, Tensor)]
         op = Op(name, [(t, min(touched.get(t, t.size), t.distinct)) for t in tensors], results,
                 local)
+        op.pointwise = kind in POINTWISE
         for tensor in tensors:
             tensor.value.readers.append(op)
         for result in results:
