@@ -239,13 +239,25 @@ std::optional<LibraryProduct> ContractionWriter::library_call() const {
   return in_one_call(products);
 }
 
+std::size_t ContractionWriter::tiling_of(std::size_t tilings) {
+  constexpr std::size_t kMostBeside = 4;
+  if (shallow_ways_ == 0) {
+    ways_ = tilings;
+    return way_;
+  }
+  ways_ = shallow_ways_ + std::min(tilings, kMostBeside);
+  return way_ < shallow_ways_ ? 0 : way_ - shallow_ways_;
+}
+
 GeneratedKernel ContractionWriter::write() {
+  if (convolves()) take_shallow_convolution();
   strided_ = in_strides();
   if (strided_) {
     product_ = *strided_;
   } else if (!convolves()) {
     take_whole();
   }
+  if (!convolves() && fits_tensor_cores()) take_shallow(product_);
   constexpr std::uint64_t kMost = std::numeric_limits<std::int32_t>::max() - 1024;
   for (const std::uint64_t extent : {product_.m, product_.n, product_.k, product_.batches()}) {
     if (extent > kMost) cannot_generate(op_, "an extent is no 32-bit number");
@@ -270,8 +282,8 @@ GeneratedKernel ContractionWriter::write() {
     write_any();
   } else if (product_.n == 1 && !product_.a.across && !product_.b.across && !epilogue_.reduces()) {
     write_vector();
-  } else if (const auto shallow = shallow_tiling_of(product_)) {
-    write_shallow(*shallow, product_, false);
+  } else if (shallow_) {
+    write_shallow(*shallow_, product_, false);
   } else if (is_skinny()) {
     write_skinny();
   } else {
@@ -295,15 +307,19 @@ GeneratedKernel ContractionWriter::write() {
 
 namespace {
 
-// All tilings that take about the least time are ways to run it. They would need workspaces of
-// their own.
+// All tilings that take about the least time are ways to run it, but for those that would need
+// workspaces of their own. How many there are may show when one of them is written.
 GeneratedKernel in_all_ways(const KernelView& kernel, OpId contraction, const Device& device,
                             std::span<const KernelView> others = {}) {
   ContractionWriter writer(kernel, contraction, device, others);
   GeneratedKernel first = writer.write();
   if (first.workspace_bytes > 0) return first;
-  for (std::size_t way = 1; way < writer.ways(); ++way) {
-    first.others.push_back(ContractionWriter(kernel, contraction, device, others, way).write());
+  std::size_t ways = writer.ways();
+  for (std::size_t way = 1; way < ways; ++way) {
+    ContractionWriter next(kernel, contraction, device, others, way);
+    GeneratedKernel other = next.write();
+    ways = std::max(ways, next.ways());
+    if (other.workspace_bytes == 0) first.others.push_back(std::move(other));
   }
   return first;
 }

@@ -116,7 +116,7 @@ std::optional<MatrixProduct> ContractionWriter::pixels_in_tiles() const {
   const auto product = product_of_pixels(graph_, op_);
   const bool fits = product && ((product->n >= kFewPixels && alignment_of(product->a) == 8 &&
                                  alignment_of(product->b) == 8) ||
-                                shallow_tiling_of(*product));
+                                (shallow_ && shallow_->across));
   return fits ? product : std::nullopt;
 }
 
@@ -147,13 +147,9 @@ void ContractionWriter::write_convolution() {
     product_ = *product;
     return write_convolution_pixels(convolution);
   }
-  if (leaves_channels_last(convolution)) {
-    if (const auto product = product_of_pixel_rows(graph_, op_)) {
-      if (const auto shallow = shallow_tiling_of(*product)) {
-        product_ = *product;
-        return write_shallow(*shallow, product_of_pixels_last(convolution), true);
-      }
-    }
+  if (shallow_) {
+    product_ = product_of_pixel_rows(graph_, op_).value();
+    return write_shallow(*shallow_, product_of_pixels_last(convolution), true);
   }
   Convolution merged = convolution;
   const std::uint64_t together = groups_together(convolution);

@@ -11,20 +11,33 @@
 
 namespace fusecalc {
 
-std::optional<ShallowTiling> ContractionWriter::shallow_tiling_of(
-    const MatrixProduct& product) const {
+void ContractionWriter::take_shallow(const MatrixProduct& product) {
   const DType type = operand_type();
   const bool halves = type == DType::kBf16 || type == DType::kF16;
   const bool plain = siblings_.empty() && !epilogue_.halves() && !epilogue_.reduces() &&
                      !epilogue_.holds_rows() && !computes_rows() && !computes_weights();
   const bool lie = product.a.tensor != kNone && product.a.piece == 0 && product.b.piece == 0;
   if (!halves || !plain || !lie || graph_.tensors[op_.operands[1].tensor].type.dtype != type) {
-    return std::nullopt;
+    return;
   }
-  const bool across = is_shallow_across(product.shape());
-  if (across && (product.a.inner | product.a.outer) != 0) return std::nullopt;
-  return shallow_tiling(product.shape(), alignment_of(across ? product.b : product.a),
-                        reads_elsewhere(), device_);
+  const ProductShape size = product.shape();
+  const bool across = is_shallow_across(size);
+  if (across && (product.a.inner | product.a.outer) != 0) return;
+  const std::uint64_t align = alignment_of(across ? product.b : product.a);
+  const std::vector<ShallowTiling> tilings =
+      shallow_tilings(size, align, reads_elsewhere(), device_);
+  const bool leads = shallow_tiling(size, align, reads_elsewhere(), device_).has_value();
+  const std::size_t first = leads ? 0 : 1;
+  shallow_ways_ = tilings.size();
+  ways_ = shallow_ways_ + 1;
+  if (way_ >= first && way_ < first + shallow_ways_) shallow_ = tilings[way_ - first];
+}
+
+void ContractionWriter::take_shallow_convolution() {
+  if (!multiplies_on_tensor_cores()) return;
+  if (const auto product = product_of_pixels(graph_, op_)) return take_shallow(*product);
+  if (!leaves_channels_last(convolution_of(graph_, op_))) return;
+  if (const auto product = product_of_pixel_rows(graph_, op_)) take_shallow(*product);
 }
 
 void ContractionWriter::write_shallow(const ShallowTiling& tiling, const MatrixProduct& result,

@@ -176,9 +176,9 @@ ContractionWriter::RowTiles ContractionWriter::row_tiles(std::uint64_t split, bo
   if (!copies) small = small_tiles(product_.shape(), device_);
   const std::vector<ProductTiling> wide =
       product_tilings(product_.shape(), std::max(1U, device_.multiprocessors), reads_elsewhere());
-  ways_ = small.size() + wide.size();
-  if (way_ < small.size()) return {.small = small[way_]};
-  return {.wide = wide[way_ - small.size()]};
+  const std::size_t way = tiling_of(small.size() + wide.size());
+  if (way < small.size()) return {.small = small[way]};
+  return {.wide = wide[way - small.size()]};
 }
 
 // Results with their channels last: pixels of all images are rows, filters columns, and a lane's

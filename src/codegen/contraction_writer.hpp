@@ -66,10 +66,11 @@ class ContractionWriter {
     Epilogue epilogue;
   };
 
+  // The number of this way's tiling, of so many.
+  std::size_t tiling_of(std::size_t tilings);
   template <class Tiling>
   const Tiling& tiling_of(const std::vector<Tiling>& tilings) {
-    ways_ = tilings.size();
-    return tilings[way_];
+    return tilings[tiling_of(tilings.size())];
   }
   DType operand_type() const { return graph_.tensors[op_.operands[0].tensor].type.dtype; }
   // Elements of a line in a box that the copy engine brings.
@@ -123,7 +124,10 @@ class ContractionWriter {
   bool pad_lines();
   void write_padding();
   void write_vector();
-  std::optional<ShallowTiling> shallow_tiling_of(const MatrixProduct& product) const;
+  // Ways for a short k stand before those in tiles, or behind the first of these, whichever is
+  // likely to be faster.
+  void take_shallow(const MatrixProduct& product);
+  void take_shallow_convolution();
   // `result`: what the epilogue is of.
   void write_shallow(const ShallowTiling& tiling, const MatrixProduct& result, bool channels_last);
   bool is_skinny() const;
@@ -227,6 +231,8 @@ class ContractionWriter {
   const Device& device_;
   std::size_t way_;
   std::size_t ways_ = 1;
+  std::size_t shallow_ways_ = 0;
+  std::optional<ShallowTiling> shallow_{};  // of this way
   Epilogue epilogue_;
   // Operands that are copied first, and where to (pad_lines.cuh).
   struct Padded {

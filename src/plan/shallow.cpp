@@ -1,7 +1,16 @@
 #include "plan/shallow.hpp"
 
+#include <array>
+#include <limits>
+#include <span>
+
+#include "core/ceil_div.hpp"
+
 namespace fusecalc {
 namespace {
+
+constexpr std::uint64_t kRegisters = 65536;
+constexpr std::uint64_t kAnyTiles = std::numeric_limits<std::uint64_t>::max();
 
 // Of `all` in parts of `most` at most: the largest one, where they are about alike.
 std::uint64_t share(std::uint64_t all, std::uint64_t most) {
@@ -31,11 +40,25 @@ ShallowTiling along(const ProductShape& product, bool reading, const Device& dev
   return tiling;
 }
 
+// Of four warps, which leave each thread more registers: what the L2 holds needs no whole lines.
+ShallowTiling in_fours(const ProductShape& product, std::uint64_t strips, std::uint64_t groups,
+                       const Device& device) {
+  ShallowTiling tiling{.steps = ceil_div(product.k, 32),
+                       .own = strips,
+                       .part = groups,
+                       .down = 4 / groups,
+                       .parts = ceil_div(product.n, 32 * groups)};
+  const std::uint64_t registers = 16 * (tiling.steps * (1 + strips) + strips + 1);
+  tiling.resident = std::clamp<std::uint64_t>(kRegisters / (128 * registers), 2, 4);
+  spread(tiling, ceil_div(product.m, tiling.rows()), device);
+  return tiling;
+}
+
 // A warp waits for all that it loads; others work meanwhile, of which there should be two rounds.
-ShallowTiling across(const ProductShape& product, std::uint64_t align, const Device& device) {
+ShallowTiling across(const ProductShape& product, std::uint64_t align, std::uint64_t most_tiles,
+                     const Device& device) {
   constexpr std::uint64_t kPartBytes = 32768;  // of shared memory
-  constexpr std::uint64_t kRegisters = 65536;
-  constexpr std::uint64_t kMostOfEight = 96;  // of k, where a lane has eight neighbours
+  constexpr std::uint64_t kMostOfEight = 96;   // of k, where a lane has eight neighbours
   constexpr std::uint64_t kMostBlocks = 8;
   ShallowTiling tiling{.across = true, .steps = ceil_div(product.k, 16)};
   tiling.own = align % 8 == 0 && product.n % 8 == 0 && product.k <= kMostOfEight ? 8 : 4;
@@ -45,12 +68,46 @@ ShallowTiling across(const ProductShape& product, std::uint64_t align, const Dev
   const std::uint64_t units = ceil_div(product.n, tiling.columns()) * product.batches;
   const std::uint64_t warps = tiling.down * tiling.resident * std::max(1U, device.multiprocessors);
   const std::uint64_t tiles = ceil_div(product.m, 16);
-  const std::uint64_t most =
-      std::min(kPartBytes / (512 * tiling.steps), ceil_div(tiles, ceil_div(2 * warps, units)));
+  const std::uint64_t most = std::min(
+      {most_tiles, kPartBytes / (512 * tiling.steps), ceil_div(tiles, ceil_div(2 * warps, units))});
   tiling.part = share(tiles, most);
   tiling.parts = ceil_div(product.m, tiling.rows());
   spread(tiling, units, device);
   return tiling;
+}
+
+// Whether the kernel takes the product.
+bool takes(const ProductShape& product, std::uint64_t align, const Device& device) {
+  constexpr std::uint64_t kMostDepth = 192, kMostAcross = 144;
+  constexpr std::uint64_t kFewRows = 2048;
+  constexpr std::uint64_t kFewest = 8;  // of the other operand's lines
+  constexpr std::uint64_t kFewResults = std::uint64_t{1} << 20U;
+  constexpr std::uint64_t kMostLines = std::uint64_t{1} << 30U;
+  const std::uint64_t columns = product.batches * product.n;
+  if (device.capability < kFirstWithCopies || product.a_across || product.halves ||
+      product.of_bytes || !product.parts.empty() || product.m * columns < kFewResults) {
+    return false;
+  }
+  if (is_shallow_across(product)) {
+    return product.m >= kFewest && product.k <= kMostAcross && columns <= kMostLines &&
+           align % 4 == 0 && product.n % 4 == 0;
+  }
+  return product.batches == 1 && product.n >= kFewest && product.k <= kMostDepth &&
+         product.m >= kFewRows && product.m <= kMostLines && align % 8 == 0 && product.k % 8 == 0;
+}
+
+// Whether it is likely to be the fastest.
+bool repays(const ProductShape& product, bool reading) {
+  constexpr std::uint64_t kMostDepth = 96;
+  constexpr std::uint64_t kMostAcross = 144;
+  constexpr std::uint64_t kMostOfParts = 112;  // where lines are no whole eights
+  // Of an epilogue that reads nothing as large, wide tiles are as good for many columns.
+  constexpr std::uint64_t kManyColumns = 1024, kAnyDepth = 32;
+  if (is_shallow_across(product)) {
+    return product.k <= (product.n % 8 == 0 ? kMostAcross : kMostOfParts);
+  }
+  return product.k <= kMostDepth &&
+         (reading || product.n <= kManyColumns || product.k <= kAnyDepth);
 }
 
 }  // namespace
@@ -61,31 +118,33 @@ bool is_shallow_across(const ProductShape& product) {
 
 std::optional<ShallowTiling> shallow_tiling(const ProductShape& product, std::uint64_t align,
                                             bool reading, const Device& device) {
-  constexpr std::uint64_t kMostDepth = 96;
-  constexpr std::uint64_t kMostAcross = 144;
-  constexpr std::uint64_t kMostOfParts = 112;  // where lines are no whole eights
-  constexpr std::uint64_t kFewRows = 2048;
-  // Of an epilogue that reads nothing as large, wide tiles are as good for many columns.
-  constexpr std::uint64_t kManyColumns = 1024, kAnyDepth = 32;
-  constexpr std::uint64_t kFewest = 8;  // of the other operand's lines
-  constexpr std::uint64_t kFewResults = std::uint64_t{1} << 20U;
-  constexpr std::uint64_t kMostLines = std::uint64_t{1} << 30U;
-  const std::uint64_t columns = product.batches * product.n;
-  if (device.capability < kFirstWithCopies || product.a_across || product.halves ||
-      product.of_bytes || !product.parts.empty() || product.m * columns < kFewResults) {
-    return std::nullopt;
-  }
+  if (!takes(product, align, device) || !repays(product, reading)) return std::nullopt;
+  return is_shallow_across(product) ? across(product, align, kAnyTiles, device)
+                                    : along(product, reading, device);
+}
+
+std::vector<ShallowTiling> shallow_tilings(const ProductShape& product, std::uint64_t align,
+                                           bool reading, const Device& device) {
+  struct Fours {
+    std::uint64_t strips, groups;
+  };
+  constexpr std::array kFours = {Fours{1, 2}, Fours{2, 2}, Fours{1, 1}, Fours{2, 1}, Fours{2, 4}};
+  constexpr std::size_t kFew = 3;  // of them, where other kernels are likely to be faster
+  constexpr std::uint64_t kFewTiles = 4;
+  std::vector<ShallowTiling> tilings;
+  if (!takes(product, align, device)) return tilings;
+  const auto first = shallow_tiling(product, align, reading, device);
+  if (first) tilings.push_back(*first);
   if (is_shallow_across(product)) {
-    const std::uint64_t most = product.n % 8 == 0 ? kMostAcross : kMostOfParts;
-    const bool fits = product.m >= kFewest && product.k <= most && columns <= kMostLines &&
-                      align % 4 == 0 && product.n % 4 == 0;
-    return fits ? std::optional(across(product, align, device)) : std::nullopt;
+    const ShallowTiling few = across(product, align, kFewTiles, device);
+    if (!first || few.part != first->part) tilings.push_back(few);
+    return tilings;
   }
-  const bool repays = reading || product.n <= kManyColumns || product.k <= kAnyDepth;
-  const bool fits = product.batches == 1 && product.n >= kFewest && product.k <= kMostDepth &&
-                    repays && product.m >= kFewRows && product.m <= kMostLines && align % 8 == 0 &&
-                    product.k % 8 == 0;
-  return fits ? std::optional(along(product, reading, device)) : std::nullopt;
+  for (const Fours& fours : std::span(kFours).first(first ? kFours.size() : kFew)) {
+    if (fours.groups > ceil_div(product.n, 32)) continue;
+    tilings.push_back(in_fours(product, fours.strips, fours.groups, device));
+  }
+  return tilings;
 }
 
 }  // namespace fusecalc

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "device/device.hpp"
 #include "plan/tiling.hpp"
@@ -31,6 +32,10 @@ struct ShallowTiling {
 // begin at multiples of; `reading`: the epilogue reads a tensor as large as the result.
 std::optional<ShallowTiling> shallow_tiling(const ProductShape& product, std::uint64_t align,
                                             bool reading, const Device& device);
+// All that are worth timing, also beside kernels that are likely to be better: that one first, if
+// there is one. None where the kernel does not take the product.
+std::vector<ShallowTiling> shallow_tilings(const ProductShape& product, std::uint64_t align,
+                                           bool reading, const Device& device);
 // Whether b is the large operand.
 bool is_shallow_across(const ProductShape& product);
 

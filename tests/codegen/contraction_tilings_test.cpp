@@ -2,9 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "codegen/generate.hpp"
 #include "graph/graph_text.hpp"
@@ -97,6 +99,30 @@ TEST_CASE("tiles are high where that takes one round for two") {
 
 // 64 clusters of two are one round of 64 steps of 128 bytes and 1024 cycles; tiles of mma take 8
 // times 256 steps of 1000.
+// Which is faster, a kernel for a short k or tiles, only measuring tells.
+TEST_CASE("kernels for a short k and tiles are ways to run one product") {
+  const auto schedules_of = [](const std::string& n, const std::string& k) {
+    const GeneratedKernel kernel = around_product("12544", n, k, kRelu);
+    std::vector<std::string> schedules = {kernel.schedule};
+    for (const GeneratedKernel& other : kernel.others) schedules.push_back(other.schedule);
+    return schedules;
+  };
+  const std::vector<std::string> shorter = schedules_of("480", "80");
+  REQUIRE(shorter.size() == 6 + 4);
+  CHECK(std::ranges::count_if(shorter, [](const std::string& schedule) {
+          return schedule.starts_with("mma from registers, short k, ");
+        }) == 6);
+  CHECK(shorter[0] == "mma from registers, short k, tiles of 16 x 256");
+  CHECK(shorter[5] == "mma from registers, short k, tiles of 32 x 128");
+  CHECK(shorter[6].starts_with("wgmma, "));
+  const std::vector<std::string> longer = schedules_of("672", "112");
+  REQUIRE(longer.size() == 3 + 4);
+  CHECK(longer[0].starts_with("wgmma, "));
+  CHECK(longer[1] == "mma from registers, short k, tiles of 16 x 64");
+  CHECK(longer[4].starts_with("wgmma, "));
+  CHECK(std::ranges::count(longer, longer[0]) == 1);
+}
+
 TEST_CASE("tf32 goes to wgmma where its lines run along k and fill tiles") {
   const GeneratedKernel many = around_product("2048", "4096", "2048", kRelu, "tf32");
   CHECK(contains(many, "ContractSm90<f32, 256, 2, false, LinesOfB::kInOrder, Epilogue>"));

@@ -83,5 +83,35 @@ TEST_CASE("a product is not short of k") {
   CHECK(!shallow_tiling({.m = 200704, .n = 256, .k = 64}, 8, false, old));
 }
 
+TEST_CASE("ways for a short k: the likely best one first") {
+  const auto ways = [](const ProductShape& product) {
+    return shallow_tilings(product, 8, false, h100());
+  };
+  const auto fours = ways({.m = 12544, .n = 480, .k = 80});
+  REQUIRE(fours.size() == 6);
+  CHECK(fours[0].threads() == 256);
+  CHECK(fours[1].rows() == 16);
+  CHECK(fours[1].columns() == 64);
+  CHECK(fours[1].threads() == 128);
+  CHECK(fours[1].resident == 4);  // 128 registers a thread
+  CHECK(fours[1].blocks == 8 * 66);
+  CHECK(fours[2].resident == 2);
+  CHECK(fours[5].columns() == 128);
+  // Two columns of 32 are no four.
+  CHECK(ways({.m = 200704, .n = 64, .k = 64}).size() == 5);
+  // Where tiles are likely to be faster, few.
+  const auto few = ways({.m = 12544, .n = 672, .k = 112});
+  REQUIRE(few.size() == 3);
+  CHECK(few[0].resident == 3);
+  CHECK(ways({.m = 50176, .n = 32, .k = 192}).size() == 1);
+  CHECK(ways({.m = 50176, .n = 32, .k = 200}).empty());
+  // Fewer rows of the small operand for a block, where that differs.
+  const auto across = ways({.m = 512, .n = 784, .k = 128, .batches = 64, .b_across = true});
+  REQUIRE(across.size() == 2);
+  CHECK(across[0].rows() == 128);
+  CHECK(across[1].rows() == 64);
+  CHECK(ways({.m = 64, .n = 3136, .k = 64, .batches = 64, .b_across = true}).size() == 1);
+}
+
 }  // namespace
 }  // namespace fusecalc
