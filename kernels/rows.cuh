@@ -246,8 +246,18 @@ __device__ __forceinline__ void merge_block(S& state, void* scratch) {
   __syncthreads();
   if (threadIdx.x % 32 == 0) states[threadIdx.x / 32] = state;
   __syncthreads();
-  state = states[threadIdx.x % kWarps];
-  merge_lanes<kWarps>(state);
+  constexpr int kLanes = kWarps <= 2    ? 2
+                         : kWarps <= 4  ? 4
+                         : kWarps <= 8  ? 8
+                         : kWarps <= 16 ? 16
+                                        : 32;
+  const int warp = threadIdx.x % kLanes;
+  if (warp < kWarps) {
+    state = states[warp];
+  } else {
+    state.reset();
+  }
+  merge_lanes<kLanes>(state);
 }
 
 // Thread (x, y) of a block, x running first, has kWidth columns and every kTall-th of their

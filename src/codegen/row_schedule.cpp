@@ -53,7 +53,7 @@ std::uint64_t scratch_bytes(const RowSchedule& schedule, const RowWork& work) {
 
 bool hold_in_registers(RowSchedule& schedule, const RowWork& work) {
   // A block of 1024 threads leaves each 64 registers, which the rest of the code needs, too.
-  const unsigned most = schedule.threads < kMostThreads ? 128 : 64;
+  const unsigned most = schedule.threads <= kMostThreads / 2 ? 128 : 64;
   const std::uint64_t groups = std::uint64_t{schedule.rounds} * schedule.width;
   if (groups * work.stored_bytes > most) return false;
   schedule.in_registers = schedule.rounds;
@@ -180,6 +180,16 @@ void stay(RowSchedule& schedule, const RowWork& work, const Device& device) {
   if (blocks < ceil_div(work.rows.rows(), schedule.teams())) schedule.stays = blocks;
 }
 
+// Threads, in whole warps, that have as many of a row's groups each; 0 where about so many rounds
+// leave none. A group that only some threads have is a branch, behind which less is on its way.
+unsigned even_team(std::uint64_t groups, std::uint64_t rounds, unsigned most) {
+  for (const std::uint64_t each : {rounds, rounds + 1, rounds - 1, rounds + 2}) {
+    if (each == 0 || groups % (each * kWarp) != 0 || groups / each > most) continue;
+    return static_cast<unsigned>(groups / each);
+  }
+  return 0;
+}
+
 RowSchedule along_memory(const RowWork& work, unsigned width, const Device& device) {
   const bool shifted = work.rows.row_length() % width != 0;
   RowSchedule schedule{.columns = false, .width = width, .shifted = shifted};
@@ -193,16 +203,23 @@ RowSchedule along_memory(const RowWork& work, unsigned width, const Device& devi
       wanted, std::min(std::bit_ceil(std::max<std::uint64_t>(1, groups)), together / group_bytes));
   // A thread for each element at a row's ends.
   if (shifted) wanted = std::max(wanted, std::uint64_t{2} * width);
-  const auto pattern = [&](unsigned most) {
-    schedule.team = static_cast<unsigned>(std::min<std::uint64_t>(wanted, most));
+  const auto take = [&](unsigned team) {
+    schedule.team = team;
     schedule.threads = schedule.team > kWarp ? schedule.team : kShortRowThreads;
     schedule.rounds =
         static_cast<unsigned>(std::max<std::uint64_t>(1, ceil_div(groups, schedule.team)));
+  };
+  const auto pattern = [&](unsigned most) {
+    take(static_cast<unsigned>(std::min<std::uint64_t>(wanted, most)));
   };
   pattern(kMostThreads);
   if (work.holds) {
     // Asynchronous copies to shared memory need no registers while they are in flight.
     const bool copied = work.plain && schedule.team >= kMostThreads / 2;
+    if (!copied && !shifted && schedule.team > kWarp && groups % schedule.team != 0) {
+      const std::uint64_t least = std::max(rounds, ceil_div(groups, std::uint64_t{kMostThreads}));
+      if (const unsigned team = even_team(groups, least, kMostThreads)) take(team);
+    }
     if (schedule.team <= kWarp) {
       place_held(schedule, work, device.on_chip_bytes);
     } else if (copied || !hold_in_registers(schedule, work)) {

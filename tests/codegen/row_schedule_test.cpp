@@ -36,6 +36,31 @@ TEST_CASE("a short row stays in the registers of its threads") {
   CHECK(!schedule.as_stored);
 }
 
+TEST_CASE("threads have as many groups each where whole warps can") {
+  const auto scheduled = [](std::uint64_t length) {
+    const RowLayout rows = rows_of(65536, length);
+    return schedule_rows(normalisation(rows), kDevice);
+  };
+  CHECK(scheduled(5120).team == 160);  // 640 groups, four a thread
+  CHECK(scheduled(5120).in_registers == 4);
+  CHECK(scheduled(7168).team == 224);
+  CHECK(scheduled(2560).team == 64);  // 320 groups: five, as four would be two warps and a half
+  CHECK(scheduled(1280).team == 32);  // and here a warp has a row
+  CHECK(scheduled(1280).threads == 128);
+  CHECK(scheduled(3072).team == 128);  // three, as before
+  CHECK(scheduled(5504).team == 256);  // 688 groups are 16 times 43
+  // What is copied on chip, or not held at all, does not wait for a branch.
+  CHECK(scheduled(10240).team == 512);
+  const RowLayout rows = rows_of(65536, 5120);
+  RowWork sum = normalisation(rows);
+  sum.holds = sum.writes = false;
+  CHECK(schedule_rows(sum, kDevice).team == 256);
+  RowWork computed = normalisation(rows);
+  computed.plain = false;
+  computed.held_bytes = 4;
+  CHECK(schedule_rows(computed, kDevice).team == 160);
+}
+
 TEST_CASE("neighbouring threads take whole lines of short rows") {
   const RowLayout rows = rows_of(100000, 64);  // 8 groups of 16 bytes are a line
   const RowSchedule schedule = schedule_rows(normalisation(rows), kDevice);

@@ -105,6 +105,9 @@ TEST_CASE("on the host: held rows that are needed again by way of what is comput
   check("emulation/oplists/late_uses", kWithCopies, "held in shared memory");
   check("emulation/oplists/late_reads", kWithCopies, "held in registers");
 }
+TEST_CASE("on the host: rows that warps share whose number is no power of two") {
+  check("emulation/oplists/rows_even", kWithCopies, "rows by 224 threads, held in registers");
+}
 TEST_CASE("on the host: gradients of norms") {
   check("cuda/oplists/norm_gradients", kWithCopies, "rows by");
 }
