@@ -15,6 +15,47 @@ struct PartialInput {
   StridedMap map;
 };
 
+// What tells the places that inputs take from those that others do.
+class PlaceNumbers {
+ public:
+  // A map leads from the places to those of a value of so many elements.
+  std::uint32_t of(const StridedMap& map, std::uint64_t elements) {
+    Key key = {0, elements, map.offset};
+    for (const StridedMap::Axis& axis : map.axes) key.insert(key.end(), {axis.extent, axis.stride});
+    return of(std::move(key));
+  }
+  // What a gather takes of its table: the same as others that have equal indices.
+  std::uint32_t of(const OpGraph& graph, const Op& op, const Outline::Input& table) {
+    Key key = {static_cast<std::uint64_t>(op.row->family)};
+    bool found = false;  // the table
+    for (const Operand& operand : op.operands) {
+      const bool is_table = operand.tensor == table.tensor && !found;
+      found = found || is_table;
+      if (operand.tensor == kNone || is_table) continue;
+      const Tensor& indices = graph.tensors[operand.tensor];
+      key.insert(key.end(), {indices.value, indices.window});
+    }
+    const Shape& shape = graph.tensors[table.tensor].type.shape;
+    key.insert(key.end(), shape.begin(), shape.end());
+    if (op.attributes->axes) {
+      for (const std::int64_t axis : *op.attributes->axes) {
+        key.push_back(static_cast<std::uint64_t>(axis));
+      }
+    }
+    return of(std::move(key));
+  }
+
+ private:
+  using Key = std::vector<std::uint64_t>;
+
+  std::uint32_t of(Key key) {
+    return numbers_.try_emplace(std::move(key), static_cast<std::uint32_t>(numbers_.size()))
+        .first->second;
+  }
+
+  std::map<Key, std::uint32_t> numbers_;
+};
+
 using KnownParts = std::vector<std::optional<GridPart>>;
 
 // What the inputs take, where it is a grid of the value, be it in its shape or in a row.
@@ -51,6 +92,13 @@ bool any_overlap(const KnownParts& parts, const std::vector<PartialInput>& input
   return together && *together < apart;
 }
 
+// Whether it is a table of which the op takes what indices name.
+bool takes_named(const OpGraph& graph, OpId op, const Outline::Input& input) {
+  const Outline::OpFacts& facts = graph.outline[op];
+  return facts.moves() && facts.access == Access::kGather && input.touched < input.elements &&
+         input.window == input.value;
+}
+
 }  // namespace
 
 std::optional<StridedMap> part_taken_by(const OpGraph& graph, const Op& op,
@@ -71,12 +119,17 @@ Overlaps::Overlaps(const OpGraph& graph) {
   constexpr std::size_t kMostInputs = 256;
   if (graph.ops.empty()) return;
   inputs_ = graph.outline.inputs_of(0).data();
+  PlaceNumbers numbers;
   std::map<TensorId, std::vector<PartialInput>> partial;  // by value
   std::size_t count = 0;
   for (OpId op = 0; op < graph.ops.size(); ++op) {
     for (const Outline::Input& input : graph.outline.inputs_of(op)) {
       std::optional<StridedMap> map = part_taken_by(graph, graph.ops[op], input);
-      if (map) {
+      places_of_.push_back(kNone);
+      if (takes_named(graph, op, input)) {
+        places_of_.back() = numbers.of(graph, graph.ops[op], input);
+      } else if (map) {
+        places_of_.back() = numbers.of(*map, input.elements);
         partial[input.value].push_back({.input = count,
                                         .window = graph.ops[op].source ? kNone : input.window,
                                         .map = std::move(*map)});

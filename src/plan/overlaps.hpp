@@ -13,8 +13,9 @@ namespace fusecalc {
 std::optional<StridedMap> part_taken_by(const OpGraph& graph, const Op& op,
                                         const Outline::Input& input);
 
-// The values of which ops take parts, by views or slices, that have elements in common: in a
-// kernel, such elements count once. (Parts that have none in common need no places: they add up.)
+// Where ops take parts of values. And the values of which they take parts, by views or slices, that
+// have elements in common: in a kernel, such elements count once. (Parts that have none in common
+// need no places: they add up.)
 class Overlaps {
  public:
   explicit Overlaps(const OpGraph& graph);
@@ -26,10 +27,16 @@ class Overlaps {
     const std::uint32_t part = part_of_[static_cast<std::size_t>(&input - inputs_)];
     return part == kNone ? nullptr : &parts_[part];
   }
+  // Equal for inputs that take the same places of their values; kNone where places are not known,
+  // or are all.
+  std::uint32_t places_of(const Outline::Input& input) const {
+    return places_of_[static_cast<std::size_t>(&input - inputs_)];
+  }
 
  private:
   const Outline::Input* inputs_ = nullptr;  // of all ops
   std::vector<GridPart> parts_;
+  std::vector<std::uint32_t> places_of_;  // per input
   // Where there are parts: per input, in parts_ or kNone, and per tensor.
   std::vector<std::uint32_t> part_of_;
   std::vector<bool> overlaps_;

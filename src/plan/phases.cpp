@@ -280,7 +280,8 @@ void PhaseFinder::run_backward(const Kernel& kernel) {
       if (demand.keeps) touched = std::max(touched, kept_elements(i, input.storage));
       const Part part = part_of(i, edge, touched, demand);
       // Of what an op reads elsewhere, no other need is known to be of the same elements.
-      if (reads_in_step(i, input)) touched = added_by_part(edge, part, touched);
+      const bool known = reads_in_step(i, input) || overlaps_.places_of(input) != kNone;
+      if (known) touched = added_by_part(edge, part, touched);
       std::uint64_t phases = needed;
       // The rows are read before and after they are reduced, their weights only after.
       const bool row = &edge - edges.data() < facts.row_inputs;
@@ -310,6 +311,8 @@ bool PhaseFinder::reads_in_step(std::size_t place, const Outline::Input& input) 
 PhaseFinder::Part PhaseFinder::part_of(std::size_t place, const Edge& edge, std::uint64_t touched,
                                        const OpDemand& demand) const {
   const Outline::Input& input = *edge.input;
+  const std::uint32_t places = overlaps_.places_of(input);
+  if (places != kNone && touched == input.touched) return kOfPlaces + places;
   if (input.window != input.value && touched == graph_.tensors[input.window].shown) {
     return 1 + Part{input.window};
   }

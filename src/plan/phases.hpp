@@ -143,11 +143,13 @@ class PhaseFinder {
   bool is_full(std::uint64_t elements) const { return !phases_.rows.empty() && elements >= space_; }
 
   // Which elements of a value are needed, where these are not all: two needs of one part are of the
-  // same elements. A number for a view, for all that an op computes, or for what one operand shows.
+  // same elements. A number for a view, for places, for all that an op computes, or for what one
+  // operand shows.
   using Part = std::uint64_t;
   static constexpr Part kNoPart = 0;
-  static constexpr Part kOfOps = Part{1} << 32U;    // and the op's place
-  static constexpr Part kOfEdges = Part{2} << 32U;  // and the operand's
+  static constexpr Part kOfOps = Part{1} << 32U;     // and the op's place
+  static constexpr Part kOfEdges = Part{2} << 32U;   // and the operand's
+  static constexpr Part kOfPlaces = Part{3} << 32U;  // and their number (Overlaps)
   static constexpr Part kSeveralParts = std::numeric_limits<Part>::max();
 
   // What readers inside of the kernel need of a value: in which phases, and how many elements.
