@@ -67,7 +67,6 @@ struct ContractSm80 {
   typedef ProductsOf<Epilogue> Products;
   static constexpr int kSources = kPairs ? 2 : Products::kProducts;
   typedef SourcesOfB<Element, kSources> Sources;
-  static_assert(kSources == 1 || !kAlongN, "lines of B are columns");
   typedef MmaOperand<Element, kTileRows, kLineBytes, kAlongM> OperandA;
   typedef MmaOperand<Element, kTileColumns, kLineBytes, kAlongN> OperandB;
   typedef FetchedTiles<Element, kTileRows, kLineBytes, kAlignA, kAlongM, false, kThreads> FetchedA;
@@ -142,7 +141,9 @@ struct ContractSm80 {
     const int outer = part.batch / shape.inner, inner = part.batch % shape.inner;
     const Element* const b = sources.at(kPairs ? 0 : part.at.product) + outer * strides.b_outer +
                              inner * strides.b_inner;
-    FetchedB source_b(b, sources.of[kSources - 1], strides.b_line, part.at.column * kTileColumns,
+    // Lines of columns are as long as the product has columns, without gaps.
+    constexpr bool kOwnLines = kAlongN && Products::kProducts > 1;
+    FetchedB source_b(b, sources.of[kSources - 1], kOwnLines ? part.at.columns : strides.b_line, part.at.column * kTileColumns,
                       part.at.columns, k, shape.k);
     if constexpr (Prologue::kHere) {
       MadeA source_a(a, shape, part.batch, m, k);

@@ -117,7 +117,10 @@ struct ContractSm90 {
   static constexpr bool kMakes = Prologue::kHere;
   static_assert(!kMakes || (!kAlongM && !SourceOfB::kWindows && kTileRows == 128), "lines of k");
   static constexpr bool kPairs = kTakesPairs<Epilogue>;
-  static_assert(!kPairs || (kInOrder && kTileN % 64 == 0), "32 of each half");
+  // Columns of a half that lie side by side: those of a box.
+  static constexpr int kPairColumns = kAlongN ? 64 : 32;
+  static_assert(!kPairs || ((kInOrder || kAlongN) && kTileN % (2 * kPairColumns) == 0),
+                "as many of each half");
   typedef ProductsOf<Epilogue> Products;
   static constexpr int kMapsOfB = kPairs ? 2 : Products::kProducts;
   typedef SourcesOfB<TensorMap, kMapsOfB> MapsOfB;
@@ -295,8 +298,9 @@ struct ContractSm90 {
       for (int j = 0; j < (kTileN / 64 + kTurns - 1) / kTurns; ++j) {
         const int i = j * kTurns + turn;
         if ((j + 1) * kTurns > kTileN / 64 && i >= kTileN / 64) break;
-        copy_box_to_all<kCluster>(to + i * kBox, b, barrier, n + i * 64, k, c2, c3, kEvictNormal,
-                                  top);
+        const int line = kPairs ? n / 2 + i / 2 * 64 : n + i * 64;
+        copy_box_to_all<kCluster>(to + i * kBox, kPairs && i % 2 == 1 ? b2 : b, barrier, line, k,
+                                  c2, c3, kEvictNormal, top);
       }
     } else if constexpr (kInOrder) {
 #pragma unroll
@@ -504,12 +508,13 @@ struct ContractSm90 {
     }
     RowState rows[2] = {Epilogue::Rows::none(), Epilogue::Rows::none()};
     if constexpr (kTerms > 0) {
-      run_epilogue<kTileN, kInOrder>(WithTerms<Own, kTileN>{epilogue, terms, piece.column}, piece,
-                                     acc, operands, rows, column_states + warp * kTileN);
+      run_epilogue<kTileN, kInOrder, kPairColumns>(
+          WithTerms<Own, kTileN>{epilogue, terms, piece.column}, piece, acc, operands, rows,
+          column_states + warp * kTileN);
       return;
     }
-    run_epilogue<kTileN, kInOrder>(epilogue, piece, acc, operands, rows,
-                                   column_states + warp * kTileN);
+    run_epilogue<kTileN, kInOrder, kPairColumns>(epilogue, piece, acc, operands, rows,
+                                                 column_states + warp * kTileN);
     if constexpr (Epilogue::Rows::kParts > 0) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {

@@ -332,8 +332,8 @@ __device__ __forceinline__ void run_groups(const Epilogue& epilogue, const Piece
   }
 }
 
-// The same where the columns are of two halves: of 64 of the piece, 32 each.
-template <int kColumns, bool kInOrder, class Valid, class Epilogue>
+// The same where the columns are of two halves, kEach of one after kEach of the other.
+template <int kColumns, bool kInOrder, int kEach, class Valid, class Epilogue>
 __device__ __forceinline__ void run_pairs(const Epilogue& epilogue, const Piece& piece,
                                           const float (&acc)[kColumns / 2]) {
   static_assert(Epilogue::Rows::kParts == 0 && Epilogue::Columns::kParts == 0, "no reductions");
@@ -347,8 +347,10 @@ __device__ __forceinline__ void run_pairs(const Epilogue& epilogue, const Piece&
     for (int half = 0; half < 2; ++half) {
       const i64 row = (i64)piece.row + lane / 4 + 8 * half;
       float v[8], u[8];
-      take_eight<kInOrder>(acc, 2 * group, half, v);
-      take_eight<kInOrder>(acc, 2 * group + 1, half, u);
+      constexpr int kGroups = kEach / 32;
+      const int first = group / kGroups * 2 * kGroups + group % kGroups;
+      take_eight<kInOrder>(acc, first, half, v);
+      take_eight<kInOrder>(acc, first + kGroups, half, u);
       const bool inside = kWhole || (row < piece.rows && column < piece.columns);
       if (inside || !kCounts<Valid>) {
         epilogue(piece.batch, kWhole ? row : min(row, (i64)piece.rows - 1), column, v, u,
@@ -361,7 +363,9 @@ __device__ __forceinline__ void run_pairs(const Epilogue& epilogue, const Piece&
 // Only without branches can the compiler overlap the loads and the arithmetic of many groups, and
 // two warps a scheduler hide little latency alone: a piece that is wholly inside C has none, nor
 // has one at the edge where rows are a multiple of eight long.
-template <int kColumns, bool kInOrder = false, int kLoaded, class Epilogue, class Operands>
+// kPairColumns: of each half, side by side.
+template <int kColumns, bool kInOrder = false, int kPairColumns = 32, int kLoaded, class Epilogue,
+          class Operands>
 __device__ __forceinline__ void run_epilogue(const Epilogue& epilogue, const Piece& piece,
                                              const float (&acc)[kColumns / 2],
                                              const Operands (&operands)[kLoaded][2],
@@ -370,11 +374,11 @@ __device__ __forceinline__ void run_epilogue(const Epilogue& epilogue, const Pie
   if constexpr (kTakesPairs<Epilogue>) {
     const Piece half{piece.batch, piece.row, piece.column / 2, piece.rows, piece.columns / 2};
     if (half.row + 16 <= half.rows && half.column + kColumns / 2 <= half.columns) {
-      run_pairs<kColumns, kInOrder, EightOfWarp>(epilogue, half, acc);
+      run_pairs<kColumns, kInOrder, kPairColumns, EightOfWarp>(epilogue, half, acc);
     } else if (half.columns % 8 == 0) {
-      run_pairs<kColumns, kInOrder, AllOrNone>(epilogue, half, acc);
+      run_pairs<kColumns, kInOrder, kPairColumns, AllOrNone>(epilogue, half, acc);
     } else {
-      run_pairs<kColumns, kInOrder, int>(epilogue, half, acc);
+      run_pairs<kColumns, kInOrder, kPairColumns, int>(epilogue, half, acc);
     }
   } else if (piece.row + 16 <= piece.rows && piece.column + kColumns <= piece.columns) {
     run_groups<kColumns, kInOrder, typename AheadIn<Epilogue>::Whole>(

@@ -59,8 +59,8 @@ __device__ __forceinline__ uint4 shifted(const uint4& first, const uint4& second
 }
 
 // Brings the tiles of one operand, in order along k, from the k on that is given. kAlign: as of
-// ContractSm80. With two sources (kTwo) each 32 lines of the first are followed by those of the
-// second. Lines beyond the tensor and what lies behind a line's end become 0.
+// ContractSm80. With two sources (kTwo) each 32 lines (kAcross: columns) of the first are followed
+// by those of the second. Lines beyond the tensor and what lies behind a line's end become 0.
 //
 // A stage holds what was copied: a tile, or (kShifts) the 16-byte chunks that its lines touch,
 // where these begin at odd elements of 16 bits, for no asynchronous copy is of two bytes. shift()
@@ -79,12 +79,14 @@ struct FetchedTiles {
   static constexpr int kStep = kThreads / kPerLine;  // lines between a thread's pieces
   static constexpr int kPieces = Tile::kBytes / kPiece / kThreads;
   static constexpr int kStageBytes = Tile::kBytes + (kShifts ? kLines * 16 : 0);
-  static constexpr int kSources = kTwo ? 2 : 1;
+  static constexpr bool kTwoByLine = kTwo && !kAcross;
+  static constexpr int kSources = kTwoByLine ? 2 : 1;  // of a thread
   static constexpr int kTileLines = kAcross ? kDepth : kLines;  // as they lie in memory
   static constexpr int kMore = kShifts ? 16 / kSize : 0;  // elements behind a tile that are copied
   static_assert(kThreads % kPerLine == 0 && kPieces > 0, "threads keep their place in lines");
   static_assert(!kShifts || (kStep * kReal % 16 == 0 && kTileLines <= kThreads),
                 "a thread's lines are shifted alike, and it brings the last chunk of one");
+  static_assert(!kShifts || !kTwo || !kAcross, "pieces of 32 columns of a half");
 
   // A chunk of a line.
   struct Chunk {
@@ -110,13 +112,22 @@ struct FetchedTiles {
     const int own = threadIdx.x / kPerLine, byte = threadIdx.x % kPerLine * kPiece;
     pieces[0] = chunk(first, second, own, byte, from, extent, k);
     // Lines that are 32 apart are of the other source.
-    if constexpr (kTwo) pieces[1] = chunk(second, first, own, byte, from, extent, k);
+    if constexpr (kTwoByLine) pieces[1] = chunk(second, first, own, byte, from, extent, k);
     if constexpr (kShifts) last = chunk(first, second, threadIdx.x, kRun, from, extent, k);
   }
 
   __device__ __forceinline__ Chunk chunk(const Element* first, const Element* second, int own,
                                          int byte, int from, int extent, int k) const {
     Chunk c;
+    if constexpr (kTwo && kAcross) {
+      const int column = byte / kSize, place = from / 2 + column / 64 * 32 + column % 32;
+      c.at = reinterpret_cast<const u8*>((column / 32 % 2 == 1 ? second : first) + place) +
+             (k + own) * stride;
+      c.shift = 0;
+      c.line = own;
+      c.left = extent / 2 - place;
+      return c;
+    }
     const Element* const source = kTwo && own / 32 % 2 == 1 ? second : first;
     c.line = kAcross ? own : kTwo ? from / 2 + own / 64 * 32 + own % 32 : from + own;
     const u8* const at =
@@ -130,10 +141,10 @@ struct FetchedTiles {
 
   // Which source piece i is of, and how many lines behind the thread's first.
   static __device__ __forceinline__ constexpr int source_of(int i) {
-    return kTwo && kStep < 64 ? i * kStep / 32 % 2 : 0;
+    return kTwoByLine && kStep < 64 ? i * kStep / 32 % 2 : 0;
   }
   static __device__ __forceinline__ constexpr int lines_behind(int i) {
-    return kTwo ? i * kStep / 64 * 32 + (kStep < 64 ? i * kStep % 32 : 0) : i * kStep;
+    return kTwoByLine ? i * kStep / 64 * 32 + (kStep < 64 ? i * kStep % 32 : 0) : i * kStep;
   }
   // Where a thread's piece lies in a tile.
   static __device__ __forceinline__ int placed(int i) {

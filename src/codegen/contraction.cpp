@@ -209,7 +209,7 @@ MatrixOperand ContractionWriter::second_half() const {
   const Halves& halves = *epilogue_.halves();
   MatrixOperand half = product_.b;
   if (halves.other == kNone) {
-    half.offset += halves.columns * half.line;
+    half.offset += halves.columns * (half.across ? 1 : half.line);
   } else {
     half.tensor = graph_.tensors[kernel_.op(halves.other).operands[1].tensor].value;
   }

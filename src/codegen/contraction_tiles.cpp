@@ -45,7 +45,9 @@ std::vector<MatrixOperand> ContractionWriter::sources_of_b() const {
   std::vector<MatrixOperand> sources = {product_.b};
   if (epilogue_.halves()) sources.push_back(second_half());
   for (const Sibling& sibling : siblings_) {
-    sources.emplace_back(product_.b).tensor = graph_.tensors[sibling.op.operands[1].tensor].value;
+    MatrixOperand& source = sources.emplace_back(product_.b);
+    source.tensor = graph_.tensors[sibling.op.operands[1].tensor].value;
+    if (source.across) source.line = sibling.op.matrix.columns;
   }
   return sources;
 }

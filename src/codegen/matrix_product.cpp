@@ -99,7 +99,7 @@ std::optional<MatrixProduct> product_of_pieces(const OpGraph& graph, const Op& o
 
 Shape batch_axes(const OpGraph& graph, const Op& op) {
   const Shape& to = graph.tensors[op.outputs[0]].type.shape;
-  if (op.row->family == OpFamily::kLinear) return {};
+  if (op.matrix.batch == 1) return {};
   // Vectors leave no axis in the result.
   std::size_t rank = to.size();
   for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
@@ -118,8 +118,8 @@ OperandOrder operand_order(const OpGraph& graph, const Op& op, std::size_t which
       which == 0 ? op.attributes->transpose_a : linear || op.attributes->transpose_b;
   const bool along_depth = rank == 1 || (which == 0) != turned;
   OperandOrder order{.line = along_depth ? columns : 1, .depth = along_depth ? 1 : columns};
-  if (linear) return order;
   const Shape batch = batch_axes(graph, op);
+  if (batch.empty()) return order;
   order.batch.assign(batch.size(), 0);
   const std::vector<std::uint64_t> strides = strides_of(shape);
   for (std::size_t back = 0; back + 2 < rank; ++back) {
@@ -145,7 +145,8 @@ std::optional<MatrixProduct> matrix_product(const OpGraph& graph, const Op& op, 
     if (!a || !b) return std::nullopt;
     axes.push_back({batch[i], *a, *b});
   }
-  if (op.row->family == OpFamily::kLinear && rows != 0 && product.m % rows == 0) {
+  const bool divides = rows != 0 && product.m % rows == 0;
+  if (op.matrix.batch == 1 && !op.attributes->transpose_a && divides) {
     const std::uint64_t matrices = product.m / rows;
     const std::uint64_t own = rows * of_a.line;
     const auto apart = packed ? own : distance(graph, operands[0], matrices, own);

@@ -74,7 +74,11 @@ void infer_matmul(Inference& op) {
   if (!batches) op.fail("the result is too large");
   if (!row_vector) shape.push_back(rows);
   if (!column_vector) shape.push_back(columns);
-  op.matrix = matrix_of(*batches, rows, columns, depth);
+  // All batches of rows that one matrix multiplies are rows of one product, as those of linear.
+  const bool shares_matrix = b.size() == 2 && !op.attributes().transpose_a;
+  std::uint64_t all_rows = rows;
+  if (shares_matrix && !checked_multiply(all_rows, *batches)) op.fail("the result is too large");
+  op.matrix = matrix_of(shares_matrix ? 1 : *batches, all_rows, columns, depth);
   op.outputs.push_back({shape, product_type(op.dtype(0), op.dtype(1))});
 }
 

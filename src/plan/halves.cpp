@@ -46,12 +46,19 @@ std::optional<Halves> of_two_products(const OpGraph& graph, const Kernel& kernel
 
 std::optional<Halves> halves_of(const OpGraph& graph, const Kernel& kernel, OpId contraction) {
   const Op& product = graph.ops[contraction];
-  if (!has_tiles(graph, product)) return std::nullopt;
+  const std::optional<WeightLines> lines = lines_in_tiles(graph, product);
+  if (!lines) return std::nullopt;
   for (const OpId id : kernel) {
     const bool second = id != contraction && graph.ops[id].op_class == OpClass::kContract;
     if (second) return of_two_products(graph, kernel, contraction, id);
   }
-  if (product.matrix.columns % 2 != 0) return std::nullopt;
+  // Lines of the second half begin where the copy engine can.
+  const DType type = graph.tensors[product.operands[1].tensor].type.dtype;
+  constexpr std::uint64_t kPieceOfTwo = 32;  // bytes, of both halves
+  const bool divides = lines == WeightLines::kAlongDepth
+                           ? product.matrix.columns % 2 == 0
+                           : bytes_of(type, product.matrix.columns) % kPieceOfTwo == 0;
+  if (!divides) return std::nullopt;
   const Tensor& made = graph.tensors[product.outputs[0]];
   Halves halves{.columns = product.matrix.columns / 2};
   for (const OpId id : kernel) {

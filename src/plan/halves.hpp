@@ -9,9 +9,10 @@
 namespace fusecalc {
 
 // Two halves of the columns that a kernel multiplies, such as a gate and what it is multiplied
-// with. One linear layer makes both, of whose result the kernel reads these halves and nothing
-// else; or each is the result of one of two linear layers with the same input (siblings.hpp), as if
-// their weights were one matrix. The kernel's tiles have the same columns of both halves.
+// with. One product of rows and a matrix makes both, of whose result the kernel reads these halves
+// and nothing else; or each is the result of one of two such products with the same input
+// (siblings.hpp), as if their weights were one matrix. The kernel's tiles have the same columns of
+// both halves.
 struct Halves {
   TensorId first = kNone;  // what shows them (Tensor::window)
   TensorId second = kNone;
@@ -20,7 +21,7 @@ struct Halves {
 };
 
 // Nothing where the kernel reads results in another way, or where no kernel of ours has such tiles:
-// they are for 16 and 32-bit floats and weights as they lie in memory. `contraction`: the kernel's
+// they are for 16 and 32-bit floats (lines_in_tiles). `contraction`: the kernel's
 // first.
 std::optional<Halves> halves_of(const OpGraph& graph, const Kernel& kernel, OpId contraction);
 

@@ -9,6 +9,7 @@
 
 #include "core/format.hpp"
 #include "plan/verdict.hpp"
+#include "plan/weight_lines.hpp"
 
 namespace fusecalc {
 namespace {
@@ -67,8 +68,8 @@ constexpr std::array<std::string_view, 65> kReasons = {
     "row lies in one piece in its page",
     "the second contraction needs whole rows of the first, of which a tile holds a part; only an "
     "attention's softmax can run on parts",
-    "two contractions side by side, and a kernel runs one main loop, except for up to four linear "
-    "layers of one input (more than 64 rows, weights that lie row by row){4}",
+    "two contractions side by side, and a kernel runs one main loop, except for up to four "
+    "products of one input (more than 64 rows, weights of 2 axes in one layout){4}",
     "a kernel of several products cannot reduce their results, as {1} does",
     "the scores between the two contractions are used elsewhere, so they must be written to memory",
     "{1} does not use the result of {0}; the other ops of a contraction's kernel work on its "
@@ -153,12 +154,10 @@ std::string more_of(const OpGraph& graph, const Verdict& verdict) {
   }
   if (verdict.obstacle == Obstacle::kSideContraction &&
       concatenate(graph, first, graph.ops[verdict.second])) {
-    const auto turned = [&](const Op& op) {
-      return op.row->family == OpFamily::kLinear &&
-             !graph.tensors[op.operands[1].tensor].maps.empty();
-    };
-    return turned(first) || turned(graph.ops[verdict.second])
-               ? "; here weights lie column by column (stored as [in, out])"
+    const auto lines = weight_lines(graph, first);
+    const auto others = weight_lines(graph, graph.ops[verdict.second]);
+    return lines && others && lines != others
+               ? "; here one's weights are stored as [in, out], the other's as [out, in]"
                : "; one contraction with their weights concatenated would read their common input "
                  "once";
   }

@@ -8,6 +8,8 @@
 namespace fusecalc {
 namespace {
 
+constexpr std::uint64_t kPieceBytes = 16;  // that threads and the copy engine bring at once
+
 // Numbers the kernel's ops, such that those of one number are connected by what they make for each
 // other. They come in any order.
 std::vector<std::size_t> connected_ops(const OpGraph& graph, const Kernel& kernel) {
@@ -38,29 +40,39 @@ std::vector<std::size_t> connected_ops(const OpGraph& graph, const Kernel& kerne
 
 }  // namespace
 
-bool has_tiles(const OpGraph& graph, const Op& product) {
-  if (product.row->family != OpFamily::kLinear) return false;
-  const Tensor& rows = graph.tensors[product.operands[0].tensor];
-  const Tensor& weights = graph.tensors[product.operands[1].tensor];
+std::optional<WeightLines> lines_in_tiles(const OpGraph& graph, const Op& product) {
+  const bool of_rows = is_matrix_product(product.row->family) && product.matrix.batch == 1 &&
+                       !product.attributes->transpose_a;
+  if (!of_rows) return std::nullopt;
+  const DType type = graph.tensors[product.operands[0].tensor].type.dtype;
   const Tensor& made = graph.tensors[product.outputs[0]];
-  const DType type = rows.type.dtype;
   const bool known =
       type == DType::kBf16 || type == DType::kF16 || type == DType::kF32 || type == DType::kTf32;
-  return known && weights.type.dtype == type && weights.maps.empty() && is_float(made.type.dtype) &&
-         made.type.dtype != DType::kF64 && made.elements > 0 && product.matrix.depth > 0;
+  if (!known || graph.tensors[product.operands[1].tensor].type.dtype != type ||
+      !is_float(made.type.dtype) || made.type.dtype == DType::kF64 || made.elements == 0 ||
+      product.matrix.depth == 0) {
+    return std::nullopt;
+  }
+  const std::optional<WeightLines> lines = weight_lines(graph, product);
+  const bool odd = lines == WeightLines::kAcrossDepth &&
+                   bytes_of(type, product.matrix.columns) % kPieceBytes != 0;
+  return odd ? std::nullopt : lines;
 }
 
 bool are_siblings(const OpGraph& graph, OpId first, OpId second) {
   constexpr std::uint64_t kFewRows = 64;
   const Op& a = graph.ops[first];
   const Op& b = graph.ops[second];
-  if (a.row->family != OpFamily::kLinear || b.row->family != OpFamily::kLinear) return false;
+  if (!is_matrix_product(a.row->family) || !is_matrix_product(b.row->family)) return false;
   // Most read other rows, which is told soonest.
   const Tensor& rows = graph.tensors[a.operands[0].tensor];
   const Tensor& others = graph.tensors[b.operands[0].tensor];
-  return rows.window == others.window && rows.type.dtype == others.type.dtype &&
-         a.matrix.depth == b.matrix.depth && has_tiles(graph, a) && has_tiles(graph, b) &&
-         graph.tensors[a.outputs[0]].elements > kFewRows * a.matrix.columns;
+  const bool same_rows = rows.window == others.window && rows.type.dtype == others.type.dtype &&
+                         a.matrix.depth == b.matrix.depth && a.matrix.rows == b.matrix.rows &&
+                         a.matrix.rows > kFewRows;
+  if (!same_rows) return false;
+  const std::optional<WeightLines> lines = lines_in_tiles(graph, a);
+  return lines && lines == lines_in_tiles(graph, b);
 }
 
 std::vector<Kernel> sibling_parts(const OpGraph& graph, const Kernel& kernel) {

@@ -1,22 +1,25 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "graph/op_graph.hpp"
 #include "plan/kernel.hpp"
+#include "plan/weight_lines.hpp"
 
 namespace fusecalc {
 
 // So many products of one input run in a kernel, which reads that input once.
 constexpr std::size_t kMostSiblings = 4;
 
-// Whether an op is a linear layer that a kernel of ours computes in tiles: of 16 and 32-bit floats,
-// and of weights as they lie in memory.
-bool has_tiles(const OpGraph& graph, const Op& product);
+// How the weights lie of a product of rows and one matrix (linear, or matmul by two axes) that a
+// kernel of ours computes in tiles: of 16 and 32-bit floats. Nothing for all other products, and
+// where lines across k have no multiple of 16 bytes, for which several would be copied first.
+std::optional<WeightLines> lines_in_tiles(const OpGraph& graph, const Op& product);
 
-// Whether two of these read the same rows. For few rows each has a kernel that reads its weights
-// faster.
+// Whether two of these read the same rows, and weights that lie alike. For few rows each has a
+// kernel that reads its weights faster.
 bool are_siblings(const OpGraph& graph, OpId first, OpId second);
 
 // The parts of a kernel whose contractions are siblings, such as projections to queries, keys and

@@ -26,12 +26,14 @@ constexpr const TileWidth& kWideMade = kTileWidths[5];
 constexpr std::array<std::pair<std::uint64_t, std::uint64_t>, 7> kClusters = {
     {{1, 1}, {2, 1}, {1, 2}, {3, 1}, {1, 4}, {2, 2}, {4, 1}}};
 
-// B as [k][n] comes in boxes of 64 columns, and so do columns of two halves. Half of more than 256
-// are no whole boxes, and sums of so many are spilled where elements are single bytes.
+// B as [k][n] comes in boxes of 64 columns, of two halves in two of them, and so do columns of two
+// halves of other lines. Half of more than 256 are no whole boxes, and sums of so many are spilled
+// where elements are single bytes.
 bool has_width(const ProductShape& product, const TileWidth& width) {
   if (width.low() && (product.m > width.rows || !product.b_across)) return false;
   if ((product.b_across || product.of_bytes) && width.columns > kMostAtOnce) return false;
-  return !(product.b_across || product.halves) || width.columns % 64 == 0;
+  const std::uint64_t boxes = product.b_across && product.halves ? 2 : 1;
+  return !(product.b_across || product.halves) || width.columns % (64 * boxes) == 0;
 }
 
 // Whether blocks can share what they fetch. B's lines come in boxes of 32 or 64, which any number

@@ -8,6 +8,7 @@
 #include "plan/halves.hpp"
 #include "plan/siblings.hpp"
 #include "plan/tiling.hpp"
+#include "plan/weight_lines.hpp"
 #include "plan/whole_rows.hpp"
 #include "predict/attention_model.hpp"
 #include "predict/convolution_model.hpp"
@@ -220,6 +221,12 @@ KernelWork KernelModel::streaming_work(const Kernel& kernel, const KernelTraffic
   return work;
 }
 
+// Whether its second operand has lines of columns, not of k.
+bool lies_across(const OpGraph& graph, const Op& product) {
+  if (const auto lines = weight_lines(graph, product)) return lines == WeightLines::kAcrossDepth;
+  return product.row->family == OpFamily::kMatmul && !product.attributes->transpose_b;
+}
+
 // `others`: products of the same rows, whose columns come on top.
 ProductKernel KernelModel::product_of(const Op& op, const KernelTraffic& traffic,
                                       std::span<const OpId> others) const {
@@ -231,7 +238,7 @@ ProductKernel KernelModel::product_of(const Op& op, const KernelTraffic& traffic
                 .n = op.matrix.columns,
                 .k = op.matrix.depth,
                 .batches = op.matrix.batch,
-                .b_across = op.row->family == OpFamily::kMatmul && !op.attributes->transpose_b,
+                .b_across = lies_across(graph_, op),
                 .a_across = op.row->family == OpFamily::kMatmul && op.attributes->transpose_a},
       .type = a.type.dtype};
   product.operand_bytes = static_cast<double>(bytes_of(a.type.dtype, 1));

@@ -29,9 +29,9 @@ class MatmulStep final : public ProductStep {
 
   // From the number of a matrix among the results to the first element of an operand's.
   IndexMap batch_map(std::size_t i) const {
+    if (matrix_.batch == 1) return {{1}, std::array<std::uint64_t, 1>{0}};
     const Shape& own = operand(i).type.shape;
     const Shape& to = output().type.shape;
-    if (linear_) return {{1}, std::array<std::uint64_t, 1>{0}};
     // Vectors leave no axis in the result.
     std::size_t batch_rank = to.size();
     for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {

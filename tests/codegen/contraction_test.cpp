@@ -310,6 +310,43 @@ TensorId weights_of(const OpGraph& graph, std::string_view linear) {
   return graph.storage_of(graph.ops[op_called(graph, linear)].operands[1].tensor);
 }
 
+// Weights as [k][n], fetched in boxes of 64 columns: 64 of one half after 64 of the other.
+TEST_CASE("tiles take columns of several matrices that lie across k") {
+  const OpGraph halves =
+      graph_of(list(R"("x": {"shape": [2, 96, 256]}, "w": {"shape": [256, 512]})",
+                    R"({"name": "up", "op": "matmul", "inputs": ["x", "w"], "output": "u"},
+           {"op": "split_view", "inputs": ["u"], "outputs": ["v", "w2"], "axis": 2},
+           {"name": "silu", "op": "silu", "inputs": ["v"], "output": "s"},
+           {"name": "mul", "op": "mul", "inputs": ["s", "w2"], "output": "y"})"));
+  const auto made = [&](ComputeCapability capability) {
+    return generated(halves,
+                     {op_called(halves, "up"), op_called(halves, "silu"), op_called(halves, "mul")},
+                     capability);
+  };
+  const GeneratedKernel fused = made(kHopper);
+  CHECK(contains(fused, "ContractSm90<bf16, 128, 2, false, LinesOfB::kAcross, Epilogue>"));
+  CHECK(contains(fused, "kShape = {192, 512, 256,"));
+  REQUIRE(fused.maps.size() == 3);
+  for (const std::size_t half : {1U, 2U}) {
+    CHECK(fused.maps[half].extents == std::array<std::uint64_t, 4>{256, 256, 1, 1});
+    CHECK(fused.maps[half].strides[0] == 1024);
+    CHECK(fused.maps[half].box == std::array<std::uint32_t, 4>{64, 64, 1, 1});
+    CHECK(fused.maps[half].offset == (half - 1) * 512);
+  }
+  CHECK(contains(made({8, 0}), "ContractSm80<"));
+
+  const OpGraph apart = graph_of(
+      list(R"("x": {"shape": [96, 256]}, "w": {"shape": [256, 512]}, "u": {"shape": [256, 72]})",
+           R"({"name": "a", "op": "matmul", "inputs": ["x", "w"], "output": "p"},
+              {"name": "b", "op": "matmul", "inputs": ["x", "u"], "output": "q"})"));
+  const GeneratedKernel both = generated(apart, {op_called(apart, "a"), op_called(apart, "b")});
+  CHECK(contains(both, "LinesOfB::kAcross"));
+  REQUIRE(both.maps.size() == 3);
+  CHECK(both.maps[1].strides[0] == 1024);
+  CHECK(both.maps[2].strides[0] == 144);
+  CHECK(both.maps[2].extents == std::array<std::uint64_t, 4>{72, 256, 1, 1});
+}
+
 // Of 512 lines of weights, a tile has 64 and the 64 that lie 256 further.
 TEST_CASE("tiles have the same columns of two halves that an epilogue takes") {
   const auto graph = [](const std::string& rows, const std::string& columns,

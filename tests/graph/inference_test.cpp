@@ -51,6 +51,24 @@ TEST_CASE("pointwise ops broadcast as NumPy does") {
         "f32 [0, 3]");
 }
 
+TEST_CASE("rows of all batches that one matrix multiplies are rows of one product") {
+  const auto matrix = [](std::string_view b, std::string_view rest = "") {
+    const MatrixShape of =
+        graph_of(list_of("matmul", R"("a", "b")",
+                         fmt::format(R"("a": {{"shape": [2, 3, 5, 5]}}, "b": {{"shape": {}}})", b),
+                         rest))
+            .ops[0]
+            .matrix;
+    return fmt::format("{} of {} x {} x {}", of.batch, of.rows, of.columns, of.depth);
+  };
+  CHECK(matrix("[5, 7]") == "1 of 30 x 7 x 5");
+  CHECK(matrix("[7, 5]", R"("transpose_b": true)") == "1 of 30 x 7 x 5");
+  CHECK(matrix("[5]") == "1 of 30 x 1 x 5");
+  CHECK(matrix("[3, 5, 7]") == "6 of 5 x 7 x 5");
+  // Such rows lie apart.
+  CHECK(matrix("[5, 7]", R"("transpose_a": true)") == "6 of 5 x 7 x 5");
+}
+
 TEST_CASE("the type of a result is the wider of its inputs' types") {
   const auto sum = [](std::string_view a, std::string_view b) {
     return made(

@@ -239,13 +239,12 @@ TEST_CASE("up to four linear layers of one input share a kernel, of any numbers 
   const OpGraph five = graph(q + k + v + more);
   CHECK(obstacle(five, {"q", "k", "v", "r", "s"}) ==
         "two contractions side by side, and a kernel runs one main loop, except for up to four "
-        "linear layers of one input (more than 64 rows, weights that lie row by row); one "
-        "contraction "
-        "with their weights concatenated would read their common input once");
+        "products of one input (more than 64 rows, weights of 2 axes in one layout); one "
+        "contraction with their weights concatenated would read their common input once");
   const std::string turned = R"({"op": "slice_view", "inputs": ["wq"], "output": "hq", "axes": [0],
       "starts": [0], "ends": [256]}, {"op": "permute_view", "inputs": ["hq"], "output": "tq",
       "perm": [1, 0]}, {"name": "a", "op": "linear", "inputs": ["x", "tq"], "output": "a"})";
-  CHECK(obstacle(graph(turned + k), {"a", "k"}).find("weights that lie row by row") !=
+  CHECK(obstacle(graph(turned + k), {"a", "k"}).find("weights of 2 axes in one layout") !=
         std::string::npos);
   CHECK(obstacle(five, {"q", "k", "v", "r"}).empty());
   // What works on none of them has no tile.
@@ -299,6 +298,54 @@ TEST_CASE("an epilogue takes two halves of a linear layer's columns, a gate and 
   CHECK(auto_of(graph(gated, "", 512, "f64")) == "[product] [silu mul]");
 }
 
+TEST_CASE("matmuls of rows and matrices of two axes share a kernel as linear layers do") {
+  const auto graph = [](const std::string& weights, const std::string& ops) {
+    return graph_of(R"({"dtype": "bf16", "tensors": {"x": {"shape": [4, 20, 64]}, )" + weights +
+                    R"(}, "ops": [)" + ops + "]}");
+  };
+  const std::string across = R"("w": {"shape": [64, 256]}, "u": {"shape": [64, 72]})";
+  const std::string along = R"("w": {"shape": [256, 64]}, "u": {"shape": [72, 64]})";
+  const auto both = [](const char* more) {
+    return fmt::format(R"({{"name": "a", "op": "matmul", "inputs": ["x", "w"], "output": "p"{0}}},
+        {{"name": "b", "op": "matmul", "inputs": ["x", "u"], "output": "q"{0}}})",
+                       more);
+  };
+  const char* const turned = R"(, "transpose_b": true)";
+  CHECK(auto_of(graph(across, both(""))) == "[a b]");
+  CHECK(auto_of(graph(along, both(turned))) == "[a b]");
+  // x and the weights once: no batch has weights of its own.
+  CHECK(kernel_bytes(graph(across, both(""))) ==
+        Bytes{2 * (80 * 64 + 64 * (256 + 72)), 2 * 80 * (256 + 72)});
+  // A linear layer with weights that lie alike, in memory or by a view.
+  CHECK(auto_of(graph(along, R"({"name": "a", "op": "linear", "inputs": ["x", "w"], "output": "p"},
+      {"name": "b", "op": "matmul", "inputs": ["x", "u"], "output": "q", "transpose_b": true})")) ==
+        "[a b]");
+  CHECK(auto_of(graph(across, R"({"op": "permute_view", "inputs": ["w"], "output": "t",
+      "perm": [1, 0]}, {"name": "a", "op": "linear", "inputs": ["x", "t"], "output": "p"},
+      {"name": "b", "op": "matmul", "inputs": ["x", "u"], "output": "q"})")) == "[a b]");
+  // Each half of the columns, of one product or of two.
+  const std::string gated =
+      R"({"op": "split_view", "inputs": ["h"], "outputs": ["a", "b"], "axis": 2},
+      {"name": "silu", "op": "silu", "inputs": ["a"], "output": "s"},
+      {"name": "mul", "op": "mul", "inputs": ["s", "b"], "output": "y"})";
+  const std::string product =
+      R"({"name": "product", "op": "matmul", "inputs": ["x", "w"], "output": "h"}, )";
+  CHECK(auto_of(graph(across, product + gated)) == "[product silu mul]");
+  const std::string gate = R"({"name": "a", "op": "matmul", "inputs": ["x", "w"], "output": "p"},
+      {"name": "b", "op": "matmul", "inputs": ["x", "v"], "output": "q"},
+      {"name": "silu", "op": "silu", "inputs": ["p"], "output": "s"},
+      {"name": "mul", "op": "mul", "inputs": ["s", "q"], "output": "y"})";
+  CHECK(auto_of(graph(R"("w": {"shape": [64, 40]}, "v": {"shape": [64, 40]})", gate)) ==
+        "[a b silu mul]");
+  // Not where lines of columns begin at no multiples of 16 bytes, nor where a half's do.
+  CHECK(auto_of(graph(R"("w": {"shape": [64, 250]}, "u": {"shape": [64, 72]})", both(""))) ==
+        "[a] [b]");
+  CHECK(auto_of(graph(R"("w": {"shape": [64, 248]})", product + gated)) == "[product] [silu mul]");
+  // Each batch has a matrix of its own.
+  CHECK(auto_of(graph(R"("w": {"shape": [4, 64, 256]}, "u": {"shape": [4, 64, 72]})", both(""))) ==
+        "[a] [b]");
+}
+
 TEST_CASE("a second linear needs whole rows of the first") {
   const OpGraph graph =
       graph_of(R"({"tensors": {"x": {"shape": [64, 128]}, "w": {"shape": [256, 128]},
@@ -321,7 +368,7 @@ TEST_CASE("weights are said to be concatenable where one contraction could compu
   };
   const std::string bare =
       "two contractions side by side, and a kernel runs one main loop, except for up to four "
-      "linear layers of one input (more than 64 rows, weights that lie row by row)";
+      "products of one input (more than 64 rows, weights of 2 axes in one layout)";
   const std::string advice =
       bare + "; one contraction with their weights concatenated would read their common input once";
   const std::string weights = R"("u": {"shape": [128, 32]}, "v": {"shape": [96, 32]})";
@@ -335,7 +382,7 @@ TEST_CASE("weights are said to be concatenable where one contraction could compu
             {"name": "a", "op": "linear", "inputs": ["m", "u"], "output": "p"},
             {"name": "b", "op": "linear", "inputs": ["m", "v"], "output": "q"}]})");
   CHECK(obstacle(stored, {"a", "b"}) ==
-        bare + "; here weights lie column by column (stored as [in, out])");
+        bare + "; here one's weights are stored as [in, out], the other's as [out, in]");
   // They share their weights only.
   CHECK(reason(weights + R"(, "n": {"shape": [64, 32]})", linear_u,
                R"("op": "linear", "inputs": ["n", "u"])") == bare);

@@ -43,6 +43,21 @@ TEST_CASE("prediction: a kernel takes its launch and its bytes") {
   CHECK(fused.predicted.bound == Bound::kMemory);
 }
 
+TEST_CASE("prediction: rows in batches read the weights that they share as one product does") {
+  const auto predicted = [](const std::string& shape) {
+    const Analysis analysis =
+        analysis_of(R"({"dtype": "bf16", "tensors": {"x": {"shape": )" + shape +
+                        R"(}, "w": {"shape": [4096, 4096]}},
+            "ops": [{"op": "matmul", "inputs": ["x", "w"], "output": "y"}]})",
+                    known_devices().front());
+    return analysis.graph->plan(PlanKind::kUnfused).predicted;
+  };
+  const Prediction batches = predicted("[64, 128, 4096]");
+  const Prediction rows = predicted("[8192, 4096]");
+  CHECK(batches.dram_read == rows.dram_read);
+  CHECK(batches.time_us == rows.time_us);
+}
+
 TEST_CASE("prediction: what one kernel leaves in the L2 serves the next") {
   const Analysis analysis = analysis_of(kChain, round_device());
   const PlanAnalysis& unfused = analysis.graph->plan(PlanKind::kUnfused);
