@@ -166,7 +166,8 @@ bool Epilogue::stored_first(TensorId result) const {
   return kernel_.ready_in(graph_.tensors[result].producer) == 0;
 }
 
-// The elements of a half are there: v or u, to which the bias of their columns is added.
+// The elements of a half are there: v or u, to which the bias of their columns is added, and what
+// ops make of them that change both halves.
 void Epilogue::take_half(const Scope& scope, bool second) const {
   const Index& at = scope.loop.element;
   Value value{.text = second ? "u[j]" : "v[j]", .type = made_type_};
@@ -183,6 +184,16 @@ void Epilogue::take_half(const Scope& scope, bool second) const {
         made_type_, fmt::format("{} + {}", value.text, converted(bias, made_type_).text), false);
   }
   const TensorId window = second ? halves_->second : halves_->first;
+  if (!halves_->before.empty()) {
+    IndexTransform in_whole;
+    in_whole.append(rows_, 2 * n_);
+    in_whole.append(n_, 1);
+    in_whole.offset = second ? n_ : 0;
+    Index place = mapped(scope, at, in_whole);
+    place.path = {in_whole};
+    scope.block.values.emplace(std::pair(kernel_.op(contraction_).outputs[0], place.name), value);
+    value = element(scope, kernel_.op(halves_->before.back()).outputs[0], place);
+  }
   scope.block.values.emplace(std::pair(window, at.name), value);
 }
 

@@ -49,7 +49,13 @@ Index mapped(const Scope& scope, const Index& from, const IndexTransform& map) {
   const bool in_matrix =
       scope.loop.matrix && (from.name == scope.loop.element.name ||
                             (scope.loop.matrix->order && from.name == place_in_matrix(scope).name));
-  const Index result = in_matrix ? map_in_matrix(scope, from, map) : map_index(scope, from, map);
+  // Of a place in a matrix that the loop's own leads to, too.
+  const bool behind = scope.loop.matrix && !in_matrix && !scope.loop.matrix->order && from.path &&
+                      from.path->size() == 1;
+  const std::optional<StridedMap> both = behind ? joined(from.path->front(), map) : std::nullopt;
+  const Index result = in_matrix ? map_in_matrix(scope, from, map)
+                       : both    ? map_in_matrix(scope, scope.loop.element, *both)
+                                 : map_index(scope, from, map);
   return scope.block.indices.emplace(key, result).first->second;
 }
 

@@ -68,6 +68,7 @@ class EpilogueCheck {
   bool computes_elements(std::size_t place) const;
   bool gathers_rows(std::size_t place) const;
   bool is_channels_last(const Edge& edge) const;
+  bool is_halved(std::size_t place) const;
   Verdict check_pages() const;
   void find_epilogue();
   Verdict check_rows(std::uint64_t on_chip_bytes) const;
@@ -270,6 +271,12 @@ bool EpilogueCheck::is_channels_last(const Edge& edge) const {
          });
 }
 
+// Whether the epilogue takes halves of what the op at this place makes.
+bool EpilogueCheck::is_halved(std::size_t place) const {
+  if (!halves_ || other_ != kNone || place >= kernel_.size()) return false;
+  return kernel_[place] == (halves_->before.empty() ? contraction_ : halves_->before.back());
+}
+
 Verdict EpilogueCheck::check_ops() {
   find_prologue();
   if (const Verdict prologue = check_prologue(); !prologue.legal()) return prologue;
@@ -286,7 +293,7 @@ Verdict EpilogueCheck::check_ops() {
     }
     for (const Edge& edge : resolved_.edges_of(i)) {
       const bool made = edge.maker == resolved_.index_of(contraction_);
-      const bool half = halves_ && other_ == kNone && made;
+      const bool half = is_halved(edge.maker);
       if (made && edge.input->value != op(contraction_).outputs[0]) {
         return {Obstacle::kEpilogueSums, contraction_, id};
       }
@@ -313,7 +320,9 @@ Verdict EpilogueCheck::check_spaces(std::uint64_t on_chip_bytes) const {
   const std::uint64_t made = outline_.results_of(contraction_).front().elements;
   const std::uint64_t space = halves_ && other_ == kNone ? made / 2 : made;
   if (halves_) {
-    const bool part = other_ == kNone && phases.written[resolved_.index_of(contraction_)] > 0;
+    const auto is_written = [&](OpId id) { return phases.written[resolved_.index_of(id)] > 0; };
+    const bool part = other_ == kNone && (is_written(contraction_) ||
+                                          std::ranges::any_of(halves_->before, is_written));
     if (part || !phases.rows.empty()) {
       return other_ == kNone
                  ? Verdict{Obstacle::kEpiloguePart, contraction_, kernel_.back()}
@@ -334,7 +343,9 @@ Verdict EpilogueCheck::check_spaces(std::uint64_t on_chip_bytes) const {
     const std::size_t place = resolved_.index_of(id);
     const bool written = phases.written[place] > 0;
     const bool for_inside = facts(id).work < space && resolved_.feeds_inside(place) && !written;
-    if (facts(id).work != space && !of_rows && !for_inside) {
+    const bool of_whole =
+        halves_ && std::ranges::find(halves_->before, id) != halves_->before.end();
+    if (facts(id).work != space && !of_rows && !for_inside && !of_whole) {
       return {Obstacle::kSpaces, contraction_, id};
     }
   }

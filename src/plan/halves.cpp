@@ -42,6 +42,24 @@ std::optional<Halves> of_two_products(const OpGraph& graph, const Kernel& kernel
                 .other = second};
 }
 
+// The op of the kernel that alone reads a product's result, all of it and element by element; kNone
+// where there is no such one.
+OpId elementwise_reader(const OpGraph& graph, const Kernel& kernel, TensorId value) {
+  OpId reader = kNone;
+  for (const OpId id : kernel) {
+    for (const Outline::Input& input : graph.outline.inputs_of(id)) {
+      if (input.value != value) continue;
+      const Outline::OpFacts& facts = graph.outline[id];
+      const bool whole = input.view == Access::kSame && facts.op_class == OpClass::kPointwise &&
+                         facts.access == Access::kSame && facts.work == input.elements &&
+                         graph.ops[id].outputs.size() == 1;
+      if (!whole || (reader != kNone && reader != id)) return kNone;
+      reader = id;
+    }
+  }
+  return reader;
+}
+
 }  // namespace
 
 std::optional<Halves> halves_of(const OpGraph& graph, const Kernel& kernel, OpId contraction) {
@@ -61,9 +79,15 @@ std::optional<Halves> halves_of(const OpGraph& graph, const Kernel& kernel, OpId
   if (!divides) return std::nullopt;
   const Tensor& made = graph.tensors[product.outputs[0]];
   Halves halves{.columns = product.matrix.columns / 2};
+  TensorId whole = product.outputs[0];
+  for (OpId next = elementwise_reader(graph, kernel, whole); next != kNone;
+       next = elementwise_reader(graph, kernel, whole)) {
+    halves.before.push_back(next);
+    whole = graph.ops[next].outputs[0];
+  }
   for (const OpId id : kernel) {
     for (const Outline::Input& input : graph.outline.inputs_of(id)) {
-      if (input.value != product.outputs[0]) continue;
+      if (input.value != whole) continue;
       TensorId& half =
           halves.first != input.window && halves.first != kNone ? halves.second : halves.first;
       if (half == kNone) half = input.window;

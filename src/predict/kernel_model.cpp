@@ -353,7 +353,9 @@ KernelWork KernelModel::product_work(const Kernel& kernel, OpId id, const Kernel
   product.epilogue = instructions_of(kernel, id);
   product.shape.halves = halves.has_value();
   if (second != kNone) product.epilogue -= instructions_of({second}, kNone);
-  if (halves) product.epilogue /= 2;
+  // Ops behind one half and the other compute once for two elements of the products.
+  const double whole = halves ? instructions_of(halves->before, id) : 0;
+  if (halves) product.epilogue = (product.epilogue - whole) / 2 + whole;
   add_prologue(kernel, id, product);
   const bool row_held =
       holds_rows_of(graph_, kernel, counter_.phases().resolve(kernel).phases(), id);

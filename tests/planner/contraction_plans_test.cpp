@@ -293,6 +293,25 @@ TEST_CASE("an epilogue takes two halves of a linear layer's columns, a gate and 
          {"name": "silu", "op": "silu", "inputs": ["a"], "output": "s"},
          {"name": "mul", "op": "mul", "inputs": ["s", "b"], "output": "y"})";
   CHECK(refuses(graph(thirds, "", 384), "mul"));
+  // Ops that change both halves run behind each, unless their result is needed, too.
+  const char* const biased =
+      R"({"name": "bias", "op": "add", "inputs": ["h", "c"], "output": "hc"},
+         {"name": "tanh", "op": "tanh", "inputs": ["hc"], "output": "ht"},
+         {"op": "split_view", "inputs": ["ht"], "outputs": ["a", "b"], "axis": 1},
+         {"name": "silu", "op": "silu", "inputs": ["a"], "output": "s"},
+         {"name": "mul", "op": "mul", "inputs": ["s", "b"], "output": "y"})";
+  const auto with_bias = [&](const char* rest) {
+    return graph_of(fmt::format(R"({{"dtype": "bf16", "tensors": {{"x": {{"shape": [64, 256]}},
+        "w": {{"shape": [512, 256]}}, "c": {{"shape": [512]}}}},
+    "ops": [{{"name": "product", "op": "linear", "inputs": ["x", "w"], "output": "h"}}, {}{})",
+                                biased, rest));
+  };
+  CHECK(auto_of(with_bias("]}")) == "[product bias tanh silu mul]");
+  // x, the weights and the bias once; half of the columns.
+  CHECK(kernel_bytes(with_bias("]}")) == Bytes{2 * (64 * 256 + 512 * 256 + 512), 2 * 64 * 256});
+  CHECK(auto_of(with_bias(R"(], "outputs": ["ht", "y"]})")) == "[product bias tanh] [silu mul]");
+  CHECK(auto_of(with_bias(R"(, {"name": "more", "op": "neg", "inputs": ["hc"], "output": "z"}]})"))
+            .find("[product bias tanh silu mul") == std::string::npos);
   // Rows of f32, but not of f64.
   CHECK(auto_of(graph(gated, "", 512, "f32")) == "[product silu mul]");
   CHECK(auto_of(graph(gated, "", 512, "f64")) == "[product] [silu mul]");
