@@ -63,13 +63,18 @@ OpId elementwise_reader(const OpGraph& graph, const Kernel& kernel, TensorId val
 }  // namespace
 
 std::optional<Halves> halves_of(const OpGraph& graph, const Kernel& kernel, OpId contraction) {
+  bool reads_parts = false;  // most kernels do not, which is told soonest
+  for (const OpId id : kernel) {
+    const bool second = id != contraction && graph.outline[id].contracts();
+    if (second) return of_two_products(graph, kernel, contraction, id);
+    for (const Outline::Input& input : graph.outline.inputs_of(id)) {
+      reads_parts = reads_parts || input.window != input.value;
+    }
+  }
+  if (!reads_parts) return std::nullopt;
   const Op& product = graph.ops[contraction];
   const std::optional<WeightLines> lines = lines_in_tiles(graph, product);
   if (!lines) return std::nullopt;
-  for (const OpId id : kernel) {
-    const bool second = id != contraction && graph.ops[id].op_class == OpClass::kContract;
-    if (second) return of_two_products(graph, kernel, contraction, id);
-  }
   // Lines of the second half begin where the copy engine can.
   const DType type = graph.tensors[product.operands[1].tensor].type.dtype;
   constexpr std::uint64_t kPieceOfTwo = 32;  // bytes, of both halves
