@@ -1,8 +1,12 @@
 #include "sweep/results.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
+
+#include "core/error.hpp"
 
 namespace fusecalc {
 namespace {
@@ -87,14 +91,27 @@ void add_plans(PointResult& point) {
   }
 }
 
+// The figures that a point's file holds.
+JsonValue read_figures(const SweepFolder& folder, std::size_t index) {
+  const std::string file = folder.result_file(index);
+  try {
+    JsonReader reader(ByteSource::open(file));
+    JsonValue figures = read_value(reader, is_kept);
+    reader.expect_end();
+    return figures;
+  } catch (const Error& error) {
+    throw Error(error.fault(), fmt::format("{}; delete the file and run the sweep again, which "
+                                           "makes this point alone",
+                                           error.what()));
+  }
+}
+
 PointResult read_point(const SweepFolder& folder, std::size_t index) {
   const SweepDefinition& definition = folder.definition();
   const SweepPoint at = definition.point(index);
   PointResult point{.index = index, .state = folder.state(index)};
   if (point.state == PointState::kDone) {
-    JsonReader reader(ByteSource::open(folder.result_file(index)));
-    point.figures = read_value(reader, is_kept);
-    reader.expect_end();
+    point.figures = read_figures(folder, index);
     const auto text_of = [](const JsonValue* value) {
       return value != nullptr && value->text() != nullptr ? *value->text() : std::string();
     };

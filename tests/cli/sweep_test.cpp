@@ -156,6 +156,22 @@ TEST_CASE("sweep: a point that fails is recorded, does not lose the others and i
   CHECK(folder.sweep(words).err.starts_with("fusecalc: 1 point run, 2 had their results\n"));
 }
 
+TEST_CASE("sweep: of a point whose file is damaged it is said how to make it again") {
+  SweepFolderOf folder;
+  const Words sweep = {"ops.json", "--dim", "N=8,16", "--dir", "d"};
+  (void)folder.document(sweep);
+  const auto file = std::filesystem::directory_iterator(folder / "d/points")->path();
+  std::filesystem::resize_file(file, 100);
+  for (const Words& words : {Words{"--collect", "d"}, sweep}) {
+    const Outcome outcome = folder.sweep(words);
+    CHECK(outcome.exit_code == 2);
+    CHECK(contains(outcome.err, file.filename().string() + ": line "));
+    CHECK(contains(outcome.err, "; delete the file and run the sweep again"));
+  }
+  std::filesystem::remove(file);
+  CHECK(folder.document(sweep)["points"].size() == 2);
+}
+
 TEST_CASE("sweep: the table tells from which size on another plan is best") {
   SweepFolderOf folder;
   // A row of N f32 on chip takes 4 N bytes: up to 25,344 on an a10 (99 KiB).
