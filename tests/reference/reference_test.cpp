@@ -12,6 +12,7 @@
 #include "graph/graph_text.hpp"
 #include "measure/inputs.hpp"
 #include "reference/element.hpp"
+#include "support/results.hpp"
 
 namespace fusecalc {
 namespace {
@@ -35,15 +36,7 @@ struct Given {
   }
 
   std::vector<double> values(std::string_view name) const {
-    const TensorId id =
-        static_cast<TensorId>(&testing::tensor_named(graph, name) - graph.tensors.data());
-    std::vector<std::uint64_t> all(graph.tensor(id).elements);
-    for (std::uint64_t i = 0; i < all.size(); ++i) all[i] = i;
-    const Answer answer = Reference(graph, inputs).evaluate(id, all);
-    REQUIRE(answer.reason == "");
-    std::vector<double> result;
-    for (const Expected& expected : answer.elements) result.push_back(expected.value);
-    return result;
+    return testing::elements_of(graph, inputs, name);
   }
 };
 

@@ -3,7 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
-#include <string>
+#include <numeric>
+#include <string_view>
 #include <vector>
 
 #include "graph/graph_text.hpp"
@@ -13,6 +14,19 @@
 #include "reference/reference.hpp"
 
 namespace fusecalc::testing {
+
+// All elements of a tensor, by the reference.
+inline std::vector<double> elements_of(const OpGraph& graph, const std::vector<GraphInput>& inputs,
+                                       std::string_view name) {
+  const auto tensor = static_cast<TensorId>(&tensor_named(graph, name) - graph.tensors.data());
+  std::vector<std::uint64_t> all(graph.tensor(tensor).elements);
+  std::iota(all.begin(), all.end(), std::uint64_t{0});
+  const Answer answer = Reference(graph, inputs).evaluate(tensor, all);
+  REQUIRE(answer.reason == "");
+  std::vector<double> values;
+  for (const Expected& expected : answer.elements) values.push_back(expected.value);
+  return values;
+}
 
 // The first output, in exact arithmetic, of inputs that are whole numbers.
 inline std::vector<double> result_of(const Model& model) {
@@ -29,15 +43,7 @@ inline std::vector<double> result_of(const Model& model) {
         {.tensor = id,
          .data = {.fill = {.dtype = DType::kI64}, .data = encode_integers(DType::kI64, values)}});
   }
-  const std::string& name = model.graph.outputs->front();
-  const auto output = static_cast<TensorId>(&tensor_named(graph, name) - graph.tensors.data());
-  std::vector<std::uint64_t> all(graph.tensor(output).elements);
-  for (std::uint64_t i = 0; i < all.size(); ++i) all[i] = i;
-  const Answer answer = Reference(graph, inputs).evaluate(output, all);
-  REQUIRE(answer.reason == "");
-  std::vector<double> result;
-  for (const Expected& expected : answer.elements) result.push_back(expected.value);
-  return result;
+  return elements_of(graph, inputs, model.graph.outputs->front());
 }
 
 }  // namespace fusecalc::testing
