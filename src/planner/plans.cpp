@@ -12,6 +12,7 @@
 #include "core/text.hpp"
 #include "planner/recompute.hpp"
 #include "planner/search.hpp"
+#include "planner/sharing.hpp"
 #include "planner/two_plans.hpp"
 
 namespace fusecalc {
