@@ -216,7 +216,8 @@ TEST_CASE("a transposed order is told with the reduction that needs rows") {
     "fuse": [["a", "b"], ["c"]]})");
   CHECK(found ==
         Reasons{"a+b|c: add -> softmax: exp and add work in different orders, and a kernel "
-                "that holds whole rows for softmax can at most store them in another order"});
+                "that holds whole rows for softmax changes their order only as it stores them, or "
+                "where views (permute_view) of its inputs do"});
 }
 
 TEST_CASE("a group that cannot be launched is the reason where no two ops are") {
