@@ -46,6 +46,17 @@ class Op:
         self.name, self.reads, self.results, self.local = name, reads, results, local
         self.places = {}  # of what it takes of a tensor's value, where they are known
         self.pointwise = False
+        self.taken = {}  # what tells that from what other ops take
+
+    def part_taken(self, tensor, elements):
+        """Equal for ops that take the same elements of their tensors, in the same order, or by the same indices."""
+        part = self.taken.get(tensor)
+        if part is None and tensor.places is not None:
+            part = (tensor.value.size, tuple(tensor.places))
+        if part is None or elements == tensor.value.size:
+            return None
+        whole = dict(self.reads)[tensor] if part[0] == "named" else len(set(part[1]))
+        return part if elements == whole else None
 
 
 class DemandList:
@@ -56,6 +67,7 @@ class DemandList:
         self.rows, self.columns = rng.choice([1, 2, 7, 40]), rng.choice([1, 3, 64, 130])
         self.count = 0
         self.views = []
+        self.cuts, self.indices = {}, {}  # used before, by shape and by count
         for _ in range(rng.randint(1, 2)):
             self.input([self.rows, self.columns])
         steps = [self.custom, self.custom, self.custom, self.scatter, self.scatter, self.scatter,
@@ -128,14 +140,18 @@ class DemandList:
         axis = self.rng.randrange(len(x.shape))
         start = self.rng.randint(0, x.shape[axis])
         end = self.rng.randint(start, x.shape[axis])
+        if self.rng.random() < 0.5:
+            axis, start, end = self.cuts.setdefault(tuple(x.shape), (axis, start, end))
         shape = x.shape[:axis] + [end - start] + x.shape[axis + 1:]
         y = self.new(shape, x.dtype)
         places = list(range(x.size)) if x.places is None else x.places
         inner = math.prod(x.shape[axis + 1:])
-        taken = frozenset(place for i, place in enumerate(places)
-                          if start <= i // inner % x.shape[axis] < end)
+        sequence = tuple(place for i, place in enumerate(places)
+                         if start <= i // inner % x.shape[axis] < end)
+        taken = frozenset(sequence)
         op = self.op("slice", [x], [y], {x: len(taken)}, axis=axis, start=start, end=end)
         op.places[x] = taken
+        op.taken[x] = (x.value.size, sequence)
 
     def view(self):
         """Parts of a tensor, each read at once: what nothing reads would be an output."""
@@ -175,9 +191,13 @@ class DemandList:
         x = self.pick()
         count = self.rng.choice([1, 3, 50])
         y = self.new([count] + x.shape[1:], x.dtype)
-        i = self.input([count], "i32")
-        self.op("gather", [x, i], [y], {x: min(x.size, y.size)}, axis=0)
-        self.tensors.remove(i)
+        i = self.indices.get(count)
+        if i is None or self.rng.random() < 0.5:
+            i = self.indices[count] = self.input([count], "i32")
+            self.tensors.remove(i)
+        op = self.op("gather", [x, i], [y], {x: min(x.size, y.size)}, axis=0)
+        if x.places is None:
+            op.taken[x] = ("named", tuple(x.shape), i)
 
     def join(self):
         x = self.pick()

@@ -4,7 +4,7 @@
     demand_oracle.py BINARY [--lists N] [--seed S] [--first I]
 
 The model follows docs/bytes.md from the results back to the inputs, tensor by tensor. Two kinds of list:
-- demand: custom ops with several results, parts of results (slices, gathers, views, "reads"), scatters
+- demand: custom ops with several results, parts of results (slices, gathers, views, "reads"; equal ones of several), scatters
   with fewer and with more indices than rows, other ops that overwrite a part in place, 4-bit types.
   All rows fit on chip.
 - looks: a normalisation, or a reduction and what works on its result, of one row, of many, or of
@@ -63,8 +63,11 @@ class KernelModel:
         for op in ops:
             for i, (read, need, places) in enumerate(self.needs(op)):
                 if value is None or read.value is value:
-                    part = self.part_of(op.results[0]) if op.pointwise else (op, i)
-                    needs.setdefault((read.shown, part, need, places), (read, need, places))
+                    part = op.part_taken(read, need) or (
+                        self.part_of(op.results[0]) if op.pointwise else (op, i))
+                    key = (read.shown, part, need)
+                    if places is not None or key not in needs:
+                        needs[key] = (read, need, places)
         return needs.values()
 
     def part_of(self, tensor):
@@ -72,8 +75,10 @@ class KernelModel:
         if tensor not in self.parts:
             parts = {tensor}
             if not self.leaves(tensor):
-                parts = {self.part_of(op.results[0]) if op.pointwise else op
-                         for op in self.readers_of(tensor)}
+                parts = {op.part_taken(read, need) or (
+                             self.part_of(op.results[0]) if op.pointwise else op)
+                         for op in self.readers_of(tensor)
+                         for read, need, _ in self.needs(op) if read.value is tensor}
             self.parts[tensor] = parts.pop() if len(parts) == 1 else tensor
         return self.parts[tensor]
 
