@@ -32,8 +32,8 @@ struct ShallowTiling {
 // begin at multiples of; `reading`: the epilogue reads a tensor as large as the result.
 std::optional<ShallowTiling> shallow_tiling(const ProductShape& product, std::uint64_t align,
                                             bool reading, const Device& device);
-// All that are worth timing, also beside kernels that are likely to be better: that one first, if
-// there is one. None where the kernel does not take the product.
+// All that are worth timing, even where other kernels are likely to be faster; the one above first,
+// if there is one. None where the kernel does not take the product.
 std::vector<ShallowTiling> shallow_tilings(const ProductShape& product, std::uint64_t align,
                                            bool reading, const Device& device);
 // Whether b is the large operand.
