@@ -37,6 +37,22 @@ void pad(Relocation& axis, std::int64_t before) {
   axis.inside += fmt::format("{}{{0}} < {}", axis.inside.empty() ? "" : " && ", end);
 }
 
+// A pad of the source's own elements: each of the result's has one.
+void pad_with_own(Relocation& axis, std::int64_t before, Border border) {
+  if (axis.extent == axis.from) return;
+  const auto from = static_cast<std::int64_t>(axis.from);
+  if (border == Border::kCircular) {
+    axis.coordinate = fmt::format("(({{}} + {}) % {})", before == 0 ? 0 : from - before, from);
+    return;
+  }
+  const bool mirrors = border == Border::kReflect;
+  const std::string first = mirrors ? fmt::format("{} - {{0}}", before) : "0";
+  const std::string last =
+      mirrors ? fmt::format("{} - {{0}}", 2 * (from - 1) + before) : fmt::format("{}", from - 1);
+  axis.coordinate = fmt::format("({{0}} < {} ? {} : {{0}} < {} ? {{0}} - {} : {})", before, first,
+                                before + from, before, last);
+}
+
 void roll(Relocation& axis, std::int64_t shift) {
   const auto extent = static_cast<std::int64_t>(axis.extent);
   const std::int64_t back = extent == 0 ? 0 : (extent - shift % extent) % extent;
@@ -55,7 +71,12 @@ std::vector<Relocation> relocations_of(const Scope& scope, const Op& op) {
   switch (op.row->family) {
     case OpFamily::kPad:
       for (std::size_t i = 0; i < axes.size(); ++i) {
-        pad(axes[i], attributes.before.empty() ? 0 : attributes.before[i]);
+        const std::int64_t before = attributes.before.empty() ? 0 : attributes.before[i];
+        if (attributes.border == Border::kConstant) {
+          pad(axes[i], before);
+        } else {
+          pad_with_own(axes[i], before, attributes.border);
+        }
       }
       break;
     case OpFamily::kRoll:

@@ -96,6 +96,8 @@ constexpr std::array<std::string_view, 2> kGeluWords = {"none", "tanh"};
 constexpr std::array<std::string_view, 2> kModeWords = {"inference", "training"};
 constexpr std::array<std::string_view, 3> kReductionWords = {"none", "mean", "sum"};
 constexpr std::array<std::string_view, 5> kCombineWords = {"replace", "add", "mul", "max", "min"};
+constexpr std::array<std::string_view, 4> kBorderWords = {"constant", "reflect", "replicate",
+                                                          "circular"};
 
 constexpr std::array kRows = {
     Row{"axes", "axis", "an axis or a list of axes",
@@ -169,6 +171,8 @@ constexpr std::array kRows = {
     Row{"after", "", "a list of counts, one for each axis",
         [](Attributes& a, const Value& v) { a.after = v.wholes(); }},
     Row{"value", "", "a number", [](Attributes& a, const Value& v) { a.value = v.real(); }},
+    Row{"border", "", "constant|reflect|replicate|circular",
+        [](Attributes& a, const Value& v) { a.border = v.word<Border>(kBorderWords); }},
     Row{"shifts", "shift", "a shift or a list of shifts, one for each of the axes",
         [](Attributes& a, const Value& v) { a.shifts = v.wholes(); }},
     Row{"repeats", "", "a list of counts, one for each axis",

@@ -15,6 +15,9 @@ enum class BatchNormMode : std::uint8_t { kInference, kTraining };
 enum class LossReduction : std::uint8_t { kNone, kMean, kSum };
 // What a scatter makes of an element and of an update that goes there.
 enum class Combine : std::uint8_t { kReplace, kAdd, kMul, kMax, kMin };
+// Which elements a pad adds: a number, or elements of its input, mirrored at its ends, repeated
+// from its ends, or as if it went on with its other end.
+enum class Border : std::uint8_t { kConstant, kReflect, kReplicate, kCircular };
 
 // Every attribute that some op takes, each with its default. Axes may be negative.
 struct Attributes {
@@ -62,6 +65,7 @@ struct Attributes {
   std::vector<std::int64_t> before;
   std::vector<std::int64_t> after;
   double value = 0;
+  Border border = Border::kConstant;
   std::vector<std::int64_t> shifts;
   std::vector<std::int64_t> repeats;
   std::int64_t diagonal = 0;
@@ -125,6 +129,7 @@ enum class Attribute : std::uint8_t {
   kBefore,
   kAfter,
   kValue,
+  kBorder,
   kShifts,
   kRepeats,
   kDiagonal,

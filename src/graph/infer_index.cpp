@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "core/checked.hpp"
 #include "graph/inference.hpp"
@@ -55,6 +56,26 @@ std::size_t named_axis(const Inference& op) {
   return axis;
 }
 
+// The counts of a pad that adds elements of its own: no more than the axis has, for mirrored ones
+// less than that.
+void require_border(Inference& op) {
+  const Attributes& attributes = op.attributes();
+  const Border border = attributes.border;
+  for (const bool ahead : {true, false}) {
+    const std::vector<std::int64_t>& counts = ahead ? attributes.before : attributes.after;
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      const std::uint64_t extent = op.shape(0)[i];
+      std::uint64_t most = std::numeric_limits<std::int64_t>::max();
+      if (border == Border::kCircular || extent == 0) most = extent;
+      if (border == Border::kReflect && extent > 0) most = extent - 1;
+      if (counts[i] >= 0 && static_cast<std::uint64_t>(counts[i]) <= most) continue;
+      op.fail_attribute(ahead ? Attribute::kBefore : Attribute::kAfter,
+                        fmt::format("adds {} to axis {} of {}; with this border it may add 0 to {}",
+                                    counts[i], i, op.describe(0), most));
+    }
+  }
+}
+
 }  // namespace
 
 void infer_pad(Inference& op) {
@@ -85,6 +106,7 @@ void infer_pad(Inference& op) {
       shape[i] -= cut;
     }
   }
+  if (attributes.border != Border::kConstant) require_border(op);
   op.reads[0] = elements_between(kept, 0, kept.size());
   op.outputs.push_back({shape, op.dtype(0)});
 }

@@ -19,8 +19,9 @@ constexpr std::array kIndexOps = {
           .op_class = kMovement,
           .family = OpFamily::kPad,
           .access = Access::kSelect,
-          .attributes = kBefore | kAfter | kValue,
-          .summary = "elements of a value before and after each axis; negative counts cut"},
+          .attributes = kBefore | kAfter | kValue | kBorder,
+          .summary = "elements of a value before and after each axis, or of its own as the border "
+                     "tells; negative counts cut"},
     OpRow{.name = "roll",
           .op_class = kMovement,
           .family = OpFamily::kRoll,

@@ -164,11 +164,23 @@ class PlacedStep final : public EvaluationStep {
     const std::vector<std::int64_t>& before = op().attributes->before;
     for (std::size_t i = 0; i < at.size(); ++i) {
       const std::int64_t place =
-          static_cast<std::int64_t>(at[i]) - (before.empty() ? 0 : before[i]);
+          bordered(static_cast<std::int64_t>(at[i]) - (before.empty() ? 0 : before[i]),
+                   static_cast<std::int64_t>(from[i]));
       if (place < 0 || place >= static_cast<std::int64_t>(from[i])) return std::nullopt;
       at[i] = static_cast<std::uint64_t>(place);
     }
     return element_at(from, at);
+  }
+
+  // Where an axis has the element that a pad puts at a place before, in or after it.
+  std::int64_t bordered(std::int64_t place, std::int64_t extent) const {
+    switch (op().attributes->border) {
+      case Border::kConstant: break;
+      case Border::kReflect: return extent - 1 - std::abs(extent - 1 - std::abs(place));
+      case Border::kReplicate: return std::clamp(place, std::int64_t{0}, extent - 1);
+      case Border::kCircular: return (place + extent) % extent;
+    }
+    return place;
   }
 
   double value_of(double x, std::uint64_t element) const {

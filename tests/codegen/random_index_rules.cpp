@@ -46,11 +46,19 @@ void pad(Drawer& d, const OpRow& /*row*/, Line& line) {
   line.inputs = {x.name};
   std::vector<std::int64_t> before(x.shape.size());
   std::vector<std::int64_t> after(x.shape.size());
+  constexpr std::array<std::string_view, 3> kOwn = {"reflect", "replicate", "circular"};
+  const bool own = d.dice().chance(40);
+  const std::int64_t least = own ? 0 : -1;
   for (std::size_t i = 0; i < x.shape.size(); ++i) {
-    if (d.dice().chance(50)) before[i] = static_cast<std::int64_t>(d.dice().below(6)) - 1;
-    if (d.dice().chance(50)) after[i] = static_cast<std::int64_t>(d.dice().below(6)) - 1;
+    const std::uint64_t most = own ? std::min<std::uint64_t>(6, x.shape[i]) : 6;
+    if (d.dice().chance(50)) before[i] = static_cast<std::int64_t>(d.dice().below(most)) + least;
+    if (d.dice().chance(50)) after[i] = static_cast<std::int64_t>(d.dice().below(most)) + least;
   }
   line.attributes = {list("before", before), list("after", after)};
+  if (own) {
+    line.attributes.push_back(word("border", d.one_of(kOwn)));
+    return;
+  }
   if (d.dice().chance(40)) line.attributes.push_back("\"value\": " + number(d));
 }
 

@@ -57,6 +57,24 @@ TEST_CASE("padding adds to every axis, and cuts where it is negative") {
         "/ops/0/after: cuts 3 from axis 0 of \"x\" of shape [4, 6], which has 2 left");
 }
 
+TEST_CASE("padding with elements of its own adds no more than an axis has") {
+  const auto with = [](std::string_view border, std::string_view counts) {
+    return fmt::format(R"("border": "{}", {})", border, counts);
+  };
+  CHECK(made("pad", R"("x")", with("reflect", R"("before": [3, 0], "after": [0, 5])")) ==
+        "f16 [7, 11]");
+  CHECK(made("pad", R"("x")", with("circular", R"("before": [4, 6])")) == "f16 [8, 12]");
+  CHECK(made("pad", R"("x")", with("replicate", R"("after": [40, 0])")) == "f16 [44, 6]");
+  CHECK(fault("pad", R"("x")", with("reflect", R"("before": [4, 0])")) ==
+        "/ops/0/before: adds 4 to axis 0 of \"x\" of shape [4, 6]; with this border it may add 0 "
+        "to 3");
+  CHECK(fault("pad", R"("x")", with("circular", R"("after": [0, -1])")) ==
+        "/ops/0/after: adds -1 to axis 1 of \"x\" of shape [4, 6]; with this border it may add 0 "
+        "to 6");
+  CHECK(fault("pad", R"("x")", with("mirror", R"("after": [0, 1])"))
+            .starts_with("/ops/0/border: must be "));
+}
+
 TEST_CASE("rolled, flipped and repeated tensors") {
   CHECK(made("roll", R"("x")", R"("axes": [-1, 0], "shifts": [100, -7])") == "f16 [4, 6]");
   CHECK(fault("roll", R"("x")", R"("axes": [0], "shifts": [1, 2])") ==

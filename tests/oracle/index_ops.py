@@ -16,6 +16,9 @@ def pad(op, x):
     before, after = (op.get(name, [0] * x.ndim) for name in ("before", "after"))
     kept = tuple(slice(max(0, -b), n - max(0, -a)) for b, a, n in zip(before, after, x.shape))
     widths = [(max(0, b), max(0, a)) for b, a in zip(before, after)]
+    border = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}.get(op.get("border"))
+    if border:
+        return np.pad(x, widths, mode=border)
     return np.pad(x[kept], widths, constant_values=op.get("value", 0))
 
 
@@ -94,6 +97,9 @@ def fill_place_list(g):
     g.op("pad", [a], before=[0, 1, 2], after=[1, 0, 1])
     g.op("pad", [a], before=[-1, 2, -3], after=[0, -1, 2], value=0.5)
     g.op("pad", [a], after=[0, 0, 3], value=-2)
+    g.op("pad", [a], before=[0, 1, 2], after=[1, 0, 3], border="reflect")
+    g.op("pad", [a], before=[2, 0, 5], after=[1, 3, 0], border="replicate")
+    g.op("pad", [a], before=[0, 2, 1], after=[2, 0, 4], border="circular")
     g.op("roll", [a], axes=[1, -1], shifts=[1, -7])
     g.op("roll", [g.op("exp", [a])], axes=[0], shifts=[2])
     g.op("flip", [a])

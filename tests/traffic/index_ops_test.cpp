@@ -28,6 +28,16 @@ TEST_CASE("padding writes what it adds, and does not read what it cuts") {
         Bytes{std::uint64_t{4} * 6 * 20, std::uint64_t{4} * 6 * 20});
 }
 
+TEST_CASE("padding with elements of its own reads each element once") {
+  for (const std::string_view border : {"reflect", "replicate", "circular"}) {
+    CHECK(bytes_of_op(R"("x": {"shape": [10, 20]})",
+                      fmt::format(R"("op": "pad", "inputs": ["x"], "output": "y",
+                                     "border": "{}", "before": [1, 0], "after": [2, 5])",
+                                  border)) ==
+          Bytes{std::uint64_t{4} * 200, std::uint64_t{4} * 13 * 25});
+  }
+}
+
 TEST_CASE(
     "tensors that only their shape makes are written, or free in the kernel that reads them") {
   CHECK(bytes_of_op("", R"("op": "iota", "inputs": [], "output": "y", "shape": [30, 7])") ==

@@ -129,11 +129,15 @@ bool pad(OnnxImporter& in, const OnnxNode& node) {
   const std::optional<double> value = in.input(node, 2) == nullptr
                                           ? real_attribute(node, "value", 0)
                                           : number_of(in.constant(node, 2));
-  if (text_attribute(node, "mode", "constant") == "constant" && value &&
-      in.write(node, "pad", {x},
-               {listed("before", before), listed("after", after), {"value", *value}})) {
-    return true;
+  constexpr std::array kBorders = {std::pair{"reflect", "reflect"}, std::pair{"edge", "replicate"},
+                                   std::pair{"wrap", "circular"}};
+  const std::string_view mode = text_attribute(node, "mode", "constant");
+  OnnxImporter::Written attributes = {listed("before", before), listed("after", after)};
+  if (mode == "constant" && value) attributes.push_back({"value", *value});
+  for (const auto& [onnx, ours] : kBorders) {
+    if (mode == onnx) attributes.push_back({"border", std::string(ours)});
   }
+  if (attributes.size() == 3 && in.write(node, "pad", {x}, attributes)) return true;
   return in.write_custom(node, OpClass::kMovement, 0, {{shape, x->type.dtype}});
 }
 
