@@ -168,7 +168,10 @@ class Pattern {
         const bool zeros = number_in(safe->inputs[1]) == 0.0;
         if (!softmax || !condition || !zeros) return false;
         const TensorId scores = *tensor_in(softmax->inputs[0]);
-        if (!tells_empty_rows(*condition, scores) && !hides(*condition, scores)) return false;
+        const auto undefined = by(*condition, "isnan");
+        const bool empty = (undefined && tensor_in(undefined->inputs[0]) == before) ||
+                           tells_empty_rows(*condition, scores);
+        if (!empty && !hides(*condition, scores)) return false;
       }
       weights = *before;
     }

@@ -24,7 +24,6 @@ struct SameOp {
 constexpr std::array kSameOps = {
     SameOp{"Sub", "sub"},
     SameOp{"Mul", "mul"},
-    SameOp{"Div", "div"},
     SameOp{"Pow", "pow"},
     SameOp{"Neg", "neg"},
     SameOp{"Abs", "abs"},
@@ -72,17 +71,19 @@ constexpr std::array kSameOps = {
     SameOp{"Swish", "silu"},
 };
 
-// A known number is written inline, unless only its own axes give the result its rank.
+// A known number is written inline, unless only its own axes give the result its rank. One that is
+// infinite is as good as the largest where it is chosen, as by masks, but not in arithmetic.
 Operand operand(const OnnxImporter& in, const OnnxNode& node, std::size_t i) {
   const OnnxKnown* value = in.input(node, i);
   const Constant* constant = value->constant.get();
   if (constant == nullptr || constant->elements.size() != 1) return value;
-  if (!std::isfinite(constant->elements[0])) return value;
+  const double number = constant->elements[0];
+  if (!std::isfinite(number) && (node.type != "Where" || std::isnan(number))) return value;
   for (std::size_t other = 0; other < node.inputs.size(); ++other) {
     const OnnxKnown* with = in.input(node, other);
     if (with != nullptr && !with->constant &&
         with->type.shape.size() >= constant->type.shape.size()) {
-      return constant->elements[0];
+      return number;
     }
   }
   return value;
@@ -151,6 +152,13 @@ bool same_op(OnnxImporter& in, const OnnxNode& node) {
 
 bool add(OnnxImporter& in, const OnnxNode& node) {
   return biased_linear(in, node) || element_by_element(in, node, "add");
+}
+
+// Quotients of whole numbers are whole. ONNX rounds those below 0 up, for which there is no row.
+bool divide(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* x = in.input(node, 0);
+  return element_by_element(in, node,
+                            x == nullptr || is_float(x->type.dtype) ? "div" : "floor_divide");
 }
 
 bool clip(OnnxImporter& in, const OnnxNode& node) {
@@ -324,6 +332,7 @@ bool quantize(OnnxImporter& in, const OnnxNode& node) {
 
 constexpr std::array kOwnRules = {
     OnnxRuleRow{"Add", add},
+    OnnxRuleRow{"Div", divide},
     OnnxRuleRow{"Clip", clip},
     OnnxRuleRow{"Cast", cast},
     OnnxRuleRow{"CastLike", cast_like},

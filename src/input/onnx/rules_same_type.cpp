@@ -99,6 +99,23 @@ bool lp_norm(OnnxImporter& in, const OnnxNode& node) {
   return norm && in.write(node, "div", {x, &*norm});
 }
 
+// Row i has its 1 in column i + k.
+bool eye(OnnxImporter& in, const OnnxNode& node) {
+  const TensorType& like = in.input(node, 0)->type;
+  if (like.shape.size() != 2) return false;
+  const std::int64_t stated = whole_attribute(node, "dtype", 0);
+  const auto dtype =
+      stated == 0 ? std::optional(like.dtype) : dtype_of_onnx(static_cast<std::uint64_t>(stated));
+  const auto rows = in.write_step("iota", {},
+                                  {listed("shape", {static_cast<std::int64_t>(like.shape[0])}),
+                                   {"first", static_cast<double>(whole_attribute(node, "k", 0))},
+                                   {"to", std::string(name_of(DType::kI64))}});
+  return rows && dtype &&
+         in.write(node, "one_hot", {&*rows},
+                  {{"classes", static_cast<std::int64_t>(like.shape[1])},
+                   {"to", std::string(name_of(*dtype))}});
+}
+
 // What has no row: a custom op with the type of its input, or that which an attribute states.
 struct SameType {
   std::string_view onnx;
@@ -110,7 +127,6 @@ constexpr std::array kSameTypes = {
     SameType{"Asinh", OpClass::kPointwise},
     SameType{"Atanh", OpClass::kPointwise},
     SameType{"Bernoulli", OpClass::kPointwise},
-    SameType{"EyeLike", OpClass::kMovement, true},
     SameType{"Hardmax", OpClass::kReduce},
     SameType{"LRN", OpClass::kReduce},
     SameType{"MeanVarianceNormalization", OpClass::kReduce},
@@ -150,6 +166,7 @@ constexpr std::array kExactRules = {
     OnnxRuleRow{"Shrink", shrink},
     OnnxRuleRow{"LpNormalization", lp_norm},
     OnnxRuleRow{"DynamicQuantizeLinear", quantize_by_range},
+    OnnxRuleRow{"EyeLike", eye},
 };
 
 constexpr auto kSameTypeRules = rows_of(kSameTypes, same_type, kExactRules);

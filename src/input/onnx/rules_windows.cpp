@@ -162,22 +162,43 @@ bool add_attributes(const std::vector<Window>& windows, OnnxImporter::Written& a
   return symmetric;
 }
 
+// The input with what windows add at one end more than at the other, which they no longer add.
+std::optional<OnnxKnown> evenly_padded(OnnxImporter& in, const OnnxKnown& x,
+                                       std::vector<Window>& windows) {
+  std::vector<std::int64_t> before(x.type.shape.size());
+  std::vector<std::int64_t> after(x.type.shape.size());
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    Window& window = windows[i];
+    const std::int64_t both = std::min(window.before, window.after);
+    before[i + 2] = window.before - both;
+    after[i + 2] = window.after - both;
+    window.before = window.after = both;
+  }
+  return in.write_step("pad", {&x}, {listed("before", before), listed("after", after)});
+}
+
 bool conv(OnnxImporter& in, const OnnxNode& node) {
-  const OnnxKnown* x = in.input(node, 0);
+  const OnnxKnown x = *in.input(node, 0);
   const OnnxKnown* weight = in.input(node, 1);
   const auto convolution = convolution_of(in, node, weight);
   if (!convolution) return false;
-  const auto& [windows, shape, depth] = *convolution;
-  std::vector<OnnxImporter::Operand> inputs = {x, weight};
-  if (in.input(node, 2) != nullptr) inputs.emplace_back(in.input(node, 2));
+  auto [windows, shape, depth] = *convolution;
+  std::optional<OnnxKnown> image = x;
+  const bool even = std::ranges::all_of(
+      windows, [](const Window& window) { return window.before == window.after; });
+  if (!even) image = evenly_padded(in, x, windows);
   OnnxImporter::Written attributes = {{"groups", whole_attribute(node, "group", 1)}};
-  const bool symmetric = add_attributes(windows, attributes);
-  const std::string op = "conv" + std::to_string(windows.size()) + "d";
-  if (symmetric && in.write(node, op, inputs, attributes)) return true;
+  add_attributes(windows, attributes);
+  if (image) {
+    std::vector<OnnxImporter::Operand> inputs = {&*image, weight};
+    if (in.input(node, 2) != nullptr) inputs.emplace_back(in.input(node, 2));
+    const std::string op = "conv" + std::to_string(windows.size()) + "d";
+    if (in.write(node, op, inputs, attributes)) return true;
+  }
   const auto elements = checked_elements(shape);
   if (!elements) return false;
   return in.write_custom(node, OpClass::kContract, product_flops(*elements, depth),
-                         {{shape, x->type.dtype}});
+                         {{shape, x.type.dtype}});
 }
 
 // com.microsoft: a convolution, what is added to it and an activation are one kernel.

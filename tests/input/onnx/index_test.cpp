@@ -33,6 +33,27 @@ TEST_CASE("onnx: padding, triangles and repetitions are rows") {
   CHECK(unfused(model) == 4 * (24 + 56 + 56 + 56 + 56 + 112));
 }
 
+TEST_CASE("onnx: padding with elements of its own is a row, and quotients of indices are whole") {
+  for (const auto& [mode, border] : {std::pair{"reflect", "reflect"}, {"edge", "replicate"}}) {
+    const Graph graph{.nodes = {node("Pad", {"x", "pads"}, {"y"}, {text_attribute("mode", mode)})},
+                      .inputs = {value("x", {4, 6})},
+                      .outputs = {value("y", {7, 8})},
+                      .constants = {integers("pads", {1, 0, 2, 2})}};
+    const Model model = read(graph);
+    REQUIRE(rows_of(model) == Lines{"pad"});
+    CHECK(std::get<std::string>(model.graph.ops[0].attributes.back().value) == border);
+    CHECK(unfused(model) == 4 * (24 + 56));
+  }
+  const Graph graph{.nodes = {node("Div", {"i", "n"}, {"q"}), node("Gather", {"x", "q"}, {"y"})},
+                    .inputs = {value("x", {4, 6}), value("i", {5}, kInt64)},
+                    .outputs = {value("y", {5, 6})},
+                    .constants = {integers("n", {3}, true)}};
+  const Model model = read(graph);
+  CHECK(rows_of(model) == Lines{"floor_divide", "embedding"});
+  // Indices and quotients of 8 bytes; four rows of the table, and five of the result.
+  CHECK(unfused(model) == 3 * 8 * 5 + 4 * (24 + 30));
+}
+
 TEST_CASE("onnx: blocks of rows and columns that become channels are one copy") {
   const auto graph = [](const std::string& op, const std::string& mode) {
     return Graph{

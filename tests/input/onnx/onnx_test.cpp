@@ -293,6 +293,13 @@ TEST_CASE("onnx: pooling, transposed convolutions and resizing have rows") {
   CHECK(build_graph(model.graph, {}).tensors.back().type.shape == Shape{1, 2, 30, 30});
 }
 
+TEST_CASE("onnx: windows that pad one end more than the other read a padded input") {
+  const Graph graph{.nodes = {node("Conv", {"x", "w"}, {"y"}, {attribute("pads", {2, 0})})},
+                    .inputs = {value("x", {2, 4, 10}), value("w", {8, 4, 3})},
+                    .outputs = {value("y", {2, 8, 10})}};
+  CHECK(ops_of(read(proto::model(graph))) == Lines{"pad(x) -> y.pad", "conv1d(y.pad, w) -> y"});
+}
+
 TEST_CASE("onnx: what is damaged, old or too deep is refused in one line") {
   const Graph graph{.nodes = {node("Relu", {"x"}, {"y"})},
                     .inputs = {value("x", {4})},

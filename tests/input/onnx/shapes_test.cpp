@@ -46,10 +46,11 @@ TEST_CASE("onnx: activations without a row are those that compute them") {
 
 TEST_CASE("onnx: operators that keep a shape need none that the file states") {
   for (const char* op : {"LRN", "Hardmax", "MeanVarianceNormalization", "Asinh", "ReverseSequence",
-                         "Bernoulli", "EyeLike", "RandomNormalLike"}) {
+                         "Bernoulli", "RandomNormalLike"}) {
     CAPTURE(op);
     CHECK(rows_before_relu(op) == Lines{"custom"});
   }
+  CHECK(rows_before_relu("EyeLike") == Lines{"iota", "one_hot"});
   const Graph graph{.nodes = {node("RandomUniformLike", {"x"}, {"m"}, {attribute("dtype", 11)}),
                               node("Relu", {"m"}, {"y"})},
                     .inputs = {value("x", {2, 8})},
