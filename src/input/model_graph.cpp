@@ -202,6 +202,7 @@ void ModelGraph::find_patterns(OpFamily family, TensorId last) {
     find_narrow_rotary(*this, last);
   }
   if (family == OpFamily::kConcat) find_written_rotary(*this, last);
+  if (family == OpFamily::kReduce) find_sum_of_rows(*this, last);
   if (family != OpFamily::kPointwise) return;
   find_written_rotary(*this, last);
   find_written_norm(*this, last);

@@ -140,6 +140,11 @@ class ModelGraph {
     std::vector<WrittenAttribute> attributes;
   };
   std::optional<Origin> written_by(TensorId tensor, std::string_view row) const;
+  // The op that wrote a tensor that is no input, whatever its row.
+  std::pair<const OpRow*, Origin> maker(TensorId tensor) const {
+    const Op& op = ops_[tensors_[tensor].producer];
+    return {op.row, {op.inputs, op.attributes}};
+  }
 
   Model finish();
 

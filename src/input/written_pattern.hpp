@@ -58,4 +58,9 @@ void find_narrow_rotary(ModelGraph& graph, ModelGraph::TensorId last);
 // which the result, `last`, is cast back to.
 void find_narrow_pattern(ModelGraph& graph, ModelGraph::TensorId last);
 
+// The sum or mean of everything, of what elementwise ops made of softmaxes, norms or reductions of
+// rows: that of each row first, which can be computed in the kernel that has the rows on chip, and
+// that of these.
+void find_sum_of_rows(ModelGraph& graph, ModelGraph::TensorId last);
+
 }  // namespace fusecalc

@@ -36,6 +36,11 @@ bool x_log_y(const AtenCall& call, std::string_view) {
   return call.last_step("where", {call.step("eq", {x, 0.0}), 0.0, product});
 }
 
+// x times 0 is 0, unless x is infinite or NaN.
+bool is_finite(const AtenCall& call, std::string_view) {
+  return call.last_step("eq", {call.step("mul", {self_of(call), 0.0}), 0.0});
+}
+
 bool hypotenuse(const AtenCall& call, std::string_view) {
   const Step a = self_of(call);
   const Step b = operand(call, "other");
@@ -103,6 +108,7 @@ bool elu_backward(const AtenCall& call, std::string_view) {
 constexpr std::array kElementwiseRules = {
     AtenRule{"elu_backward", elu_backward},
     AtenRule{"frac", fraction},
+    AtenRule{"isfinite", is_finite},
     AtenRule{"xlogy", x_log_y},
     AtenRule{"hypot", hypotenuse},
     AtenRule{"hardshrink", hard_shrink},

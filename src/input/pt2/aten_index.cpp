@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
+#include <numeric>
+#include <utility>
 
 #include "input/model_shapes.hpp"
 #include "input/pt2/aten.hpp"
@@ -44,11 +47,9 @@ bool linspace(const AtenCall& call, std::string_view) {
 }
 
 // Counts come in pairs, before and after, from the last axis on.
-bool pad(const AtenCall& call, std::string_view) {
+bool padded(const AtenCall& call, const std::string& border, const Wholes& counts) {
   const auto self = call.value("self");
-  const std::string mode = call.text("mode");
-  if (!self || !(mode.empty() || mode == "constant")) return false;
-  const Wholes counts = call.wholes("pad");
+  if (!self) return false;
   const std::size_t rank = call.at(*self).type.shape().size();
   if (counts.size() % 2 != 0 || counts.size() > 2 * rank) return false;
   Wholes before(rank);
@@ -57,10 +58,22 @@ bool pad(const AtenCall& call, std::string_view) {
     before[rank - 1 - i] = counts[2 * i];
     after[rank - 1 - i] = counts[2 * i + 1];
   }
-  return call.op("pad", {call.tensor(*self)},
-                 {listed("before", before),
-                  listed("after", after),
-                  {.name = "value", .value = call.number("value").value_or(0)}});
+  std::vector<WrittenAttribute> attributes = {listed("before", before), listed("after", after)};
+  if (border == "constant") {
+    attributes.push_back({.name = "value", .value = call.number("value").value_or(0)});
+  } else {
+    attributes.push_back({.name = "border", .value = border});
+  }
+  return call.op("pad", {call.tensor(*self)}, attributes);
+}
+
+bool pad(const AtenCall& call, std::string_view) {
+  const std::string mode = call.text("mode");
+  return padded(call, mode.empty() ? "constant" : mode, call.wholes("pad"));
+}
+
+bool pad_with_own(const AtenCall& call, std::string_view border) {
+  return padded(call, std::string(border), call.wholes(call.given("pad") ? "pad" : "padding"));
 }
 
 bool roll(const AtenCall& call, std::string_view) {
@@ -74,6 +87,41 @@ bool roll(const AtenCall& call, std::string_view) {
 bool flip(const AtenCall& call, std::string_view) {
   const auto self = call.value("self");
   return self && call.op("flip", {call.tensor(*self)}, {listed("axes", call.wholes("dims"))});
+}
+
+// Quarter turns: one axis is read backwards and both change places, or, of a half turn, both are
+// read backwards.
+bool quarter_turns(const AtenCall& call, std::string_view) {
+  const auto self = call.value("self");
+  Wholes axes = call.wholes("dims");
+  if (axes.empty()) axes = {0, 1};
+  if (!self || axes.size() != 2) return false;
+  const std::int64_t turns = (call.whole("k", 1) % 4 + 4) % 4;
+  if (turns == 0) return call.op("copy", {call.tensor(*self)});
+  if (turns == 2) return call.op("flip", {call.tensor(*self)}, {listed("axes", axes)});
+  const std::size_t rank = call.type().shape().size();
+  const auto first = axis_of(axes[0], rank);
+  const auto second = axis_of(axes[1], rank);
+  if (!first || !second) return false;
+  Wholes perm(rank);
+  std::iota(perm.begin(), perm.end(), 0);
+  std::swap(perm[*first], perm[*second]);
+  const AtenCall::Step turned =
+      call.step("flip", {call.tensor(*self)}, {listed("axes", Wholes{axes[turns == 1 ? 1 : 0]})});
+  return call.last_step("permute_view", {turned}, {listed("perm", perm)});
+}
+
+// Row i has its 1 in column i.
+bool identity(const AtenCall& call, std::string_view) {
+  const Shape& shape = call.type().shape();
+  if (shape.size() != 2) return false;
+  const std::vector<WrittenDim> count(1, call.type().extents[0]);
+  const AtenCall::Step rows = call.step(
+      "iota", {},
+      {listed("shape", count), {.name = "to", .value = std::string(name_of(DType::kI64))}});
+  return call.last_step(
+      "one_hot", {rows},
+      {{.name = "classes", .value = static_cast<std::int64_t>(shape[1])}, to_type(call.type())});
 }
 
 bool triangle(const AtenCall& call, std::string_view row) {
@@ -125,10 +173,34 @@ Attributes scatter_attributes(std::int64_t axis, std::string_view combine) {
   return attributes;
 }
 
+// With the elements that a scatter reaches replaced by a number that its results do not tell from
+// none: what those elements were does not count.
+std::optional<ModelGraph::TensorId> without_self(const AtenCall& call, ModelGraph::TensorId self,
+                                                 ValueId index, std::string_view combine) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  constexpr std::array kNeutral = {std::pair{"add", 0.0}, std::pair{"mul", 1.0},
+                                   std::pair{"max", -kInfinity}, std::pair{"min", kInfinity}};
+  const auto* neutral = std::ranges::find(
+      kNeutral, combine, [](const auto& entry) { return std::string_view(entry.first); });
+  const ModelType type = call.graph().type(self);
+  if (neutral == kNeutral.end() || !is_float(type.dtype())) return std::nullopt;
+  ModelType places = call.at(index).type;
+  places.type.dtype = type.dtype();
+  ModelType single = model_type(Shape(places.shape().size(), 1), type.dtype());
+  ModelGraph& graph = call.graph();
+  const auto number = filled(graph, single, neutral->second);
+  const auto all =
+      number ? graph.op("expand_view", {*number}, {listed("shape", places.extents)}, places)
+             : std::nullopt;
+  return all ? graph.op("scatter_elements", {self, call.tensor(index), *all},
+                        scatter_attributes(call.whole("dim", 0), ""), type)
+             : std::nullopt;
+}
+
 // scatter, scatter_add and scatter_reduce; a single number goes to every place.
 bool scatter(const AtenCall& call, std::string_view reduction) {
   const auto index = call.value("index");
-  if (!index || !call.truth("include_self", true)) return false;
+  if (!index) return false;
   const std::string named = call.text("reduce");
   const auto* combine =
       std::ranges::find(kReductions, named.empty() ? reduction : named, &Reduction::aten);
@@ -143,7 +215,10 @@ bool scatter(const AtenCall& call, std::string_view reduction) {
     updates = filled(call.graph(), type, *number);
   }
   if (!updates || call.graph().type(*updates).shape() != places.shape()) return false;
-  const auto self = to_overwrite(call);
+  auto self = to_overwrite(call);
+  if (self && !call.truth("include_self", true)) {
+    self = without_self(call, *self, *index, combine->combine);
+  }
   return self && call.op("scatter_elements", {*self, call.tensor(*index), *updates},
                          scatter_attributes(call.whole("dim", 0), combine->combine));
 }
@@ -237,6 +312,16 @@ bool index_add(const AtenCall& call, std::string_view combine) {
   return put_rows(call, *index, *source, call.whole("dim", 0), combine);
 }
 
+bool index_reduce(const AtenCall& call, std::string_view) {
+  const auto index = call.value("index");
+  const auto source = call.value("source");
+  const auto* combine = std::ranges::find(kReductions, call.text("reduce"), &Reduction::aten);
+  if (!index || !source || combine == kReductions.end() || !call.truth("include_self", true)) {
+    return false;
+  }
+  return put_rows(call, *index, *source, call.whole("dim", 0), combine->combine);
+}
+
 bool scan(const AtenCall& call, std::string_view row) {
   const auto self = call.value("self");
   return self && call.op(row, {call.tensor(*self)}, {axis_attribute(call, -1)});
@@ -280,7 +365,16 @@ constexpr std::array kIndexRules = {
     AtenRule{"linspace", linspace},
     AtenRule{"pad", pad},
     AtenRule{"constant_pad_nd", pad},
+    AtenRule{"reflection_pad1d", pad_with_own, "reflect"},
+    AtenRule{"reflection_pad2d", pad_with_own, "reflect"},
+    AtenRule{"reflection_pad3d", pad_with_own, "reflect"},
+    AtenRule{"replication_pad1d", pad_with_own, "replicate"},
+    AtenRule{"replication_pad2d", pad_with_own, "replicate"},
+    AtenRule{"replication_pad3d", pad_with_own, "replicate"},
+    AtenRule{"_pad_circular", pad_with_own, "circular"},
     AtenRule{"roll", roll},
+    AtenRule{"rot90", quarter_turns},
+    AtenRule{"eye", identity},
     AtenRule{"flip", flip},
     AtenRule{"tril", triangle, "tril"},
     AtenRule{"triu", triangle, "triu"},
@@ -294,6 +388,7 @@ constexpr std::array kIndexRules = {
     AtenRule{"_unsafe_index_put", index_put},
     AtenRule{"index_add", index_add, "add"},
     AtenRule{"index_copy", index_add},
+    AtenRule{"index_reduce", index_reduce},
     AtenRule{"index_fill", index_fill},
     AtenRule{"cumsum", scan, "cumsum"},
     AtenRule{"cumprod", scan, "cumprod"},

@@ -188,8 +188,11 @@ bool cosine_embedding(const AtenCall& call, std::string_view) {
   const Step lengths = call.step("sqrt", {call.step("mul", {length(a), length(b)})});
   const Step cosine = call.step("div", {sum(call.step("mul", {a, b})), lengths});
   const Step target = named(call, "target");
-  const Step excess =
-      call.step("relu", {call.step("sub", {cosine, call.number("margin").value_or(0)})});
+  const Step beyond = call.step("sub", {cosine, call.number("margin").value_or(0)});
+  // One target for all rows.
+  if (target == Step(1.0)) return reduced(call, "sub", {1.0, cosine});
+  if (target == Step(-1.0)) return reduced(call, "relu", {beyond});
+  const Step excess = call.step("relu", {beyond});
   const Step like =
       call.step("where", {call.step("eq", {target, 1.0}), call.step("sub", {1.0, cosine}), 0.0});
   const Step unlike = call.step("where", {call.step("eq", {target, -1.0}), excess, 0.0});

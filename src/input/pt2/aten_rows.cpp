@@ -39,6 +39,17 @@ bool extreme(const AtenCall& call, std::string_view row) {
                  2);
 }
 
+// The smallest and the largest of all elements, or of each row.
+bool both_extremes(const AtenCall& call, std::string_view) {
+  const auto self = call.value("self");
+  if (!self || call.results() != 2) return false;
+  const ModelType largest = call.type(1);
+  if (!call.op("min", {call.tensor(*self)}, reduced_axes(call))) return false;
+  const auto made = call.graph().op("max", {call.tensor(*self)}, reduced_axes(call), largest);
+  if (made) call.set(1, *made);
+  return made.has_value();
+}
+
 // Of a sample, where there is a correction, or of the whole population.
 bool variance(const AtenCall& call, std::string_view row) {
   const double correction =
@@ -221,6 +232,7 @@ constexpr std::array kRowRules = {
     AtenRule{"amin", reduce, "min"},
     AtenRule{"max", extreme, "max"},
     AtenRule{"min", extreme, "min"},
+    AtenRule{"aminmax", both_extremes},
     AtenRule{"argmax", reduce, "argmax"},
     AtenRule{"argmin", reduce, "argmin"},
     AtenRule{"any", reduce, "any"},

@@ -42,6 +42,121 @@ std::optional<Attributes> windows(const AtenCall& call) {
   return fits ? std::optional(attributes) : std::nullopt;
 }
 
+// Windows of an image and the columns of a matrix that hold their elements: [N, C, H, W] and
+// [N, C h w, windows], or both without N.
+struct Unfolded {
+  Shape image;
+  std::uint64_t lead = 1;  // N C
+  std::array<std::uint64_t, 2> kernel{};
+  std::array<std::uint64_t, 2> windows{};
+  std::vector<std::int64_t> stride{};
+  std::vector<std::int64_t> padding{};
+  std::vector<std::int64_t> dilation{};
+
+  // Each element is in one window.
+  bool tiles() const {
+    bool all = true;
+    for (std::size_t i = 0; i < 2; ++i) {
+      all = all && padding[i] == 0 && static_cast<std::uint64_t>(stride[i]) == kernel[i] &&
+            dilation[i] == 1 && image[image.size() - 2 + i] == kernel[i] * windows[i];
+    }
+    return all;
+  }
+};
+
+std::optional<Unfolded> unfolded(const AtenCall& call, const Shape& image) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 31U;
+  const auto kernel = spatial(call, "kernel_size", 2, 1);
+  const auto stride = spatial(call, "stride", 2, 1);
+  const auto padding = spatial(call, "padding", 2, 0);
+  const auto dilation = spatial(call, "dilation", 2, 1);
+  if (!kernel || !stride || !padding || !dilation || image.size() < 3) return std::nullopt;
+  Unfolded result{.image = image,
+                  .lead = elements_between(image, 0, image.size() - 2),
+                  .stride = *stride,
+                  .padding = *padding,
+                  .dilation = *dilation};
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto sane = [](std::int64_t value, std::int64_t least) {
+      return value >= least && value < kMost;
+    };
+    const auto extent = static_cast<std::int64_t>(image[image.size() - 2 + i]);
+    if (!sane((*kernel)[i], 1) || !sane((*stride)[i], 1) || !sane((*padding)[i], 0) ||
+        !sane((*dilation)[i], 1) || extent >= kMost) {
+      return std::nullopt;
+    }
+    const std::int64_t room = extent + 2 * (*padding)[i] - (*dilation)[i] * ((*kernel)[i] - 1) - 1;
+    if (room < 0) return std::nullopt;
+    result.kernel[i] = static_cast<std::uint64_t>((*kernel)[i]);
+    result.windows[i] = static_cast<std::uint64_t>(room / (*stride)[i] + 1);
+  }
+  return result;
+}
+
+// Elements of windows that lie side by side change places: one copy.
+bool moved(const AtenCall& call, ModelGraph::TensorId from, const Shape& apart,
+           const std::vector<std::int64_t>& perm) {
+  const auto view = reshaped(call.graph(), from, model_type(apart, call.type().dtype()));
+  const AtenCall::Step copy =
+      view ? call.step("transpose", {*view}, {listed("perm", perm)}) : std::nullopt;
+  return call.last_step("reshape", {copy}, {listed("shape", call.type().extents)});
+}
+
+// Windows that overlap, or leave elements out: for each of their elements a part of the image.
+bool joined_windows(const AtenCall& call, ModelGraph::TensorId image, const Unfolded& windows) {
+  constexpr std::uint64_t kMostParts = 64;
+  if (windows.kernel[0] * windows.kernel[1] > kMostParts) return false;
+  AtenCall::Step whole = image;
+  const std::size_t rank = windows.image.size();
+  if (windows.padding[0] + windows.padding[1] > 0) {
+    std::vector<std::int64_t> counts(rank);
+    for (std::size_t i = 0; i < 2; ++i) counts[rank - 2 + i] = windows.padding[i];
+    whole = call.step("pad", {whole}, {listed("before", counts), listed("after", counts)});
+  }
+  const ModelType part =
+      model_type({windows.lead, 1, windows.windows[0], windows.windows[1]}, call.type().dtype());
+  std::vector<AtenCall::Step> parts;
+  const auto end = [&](std::size_t axis, std::int64_t start) {
+    return start + (static_cast<std::int64_t>(windows.windows[axis]) - 1) * windows.stride[axis] +
+           1;
+  };
+  for (std::uint64_t i = 0; i < windows.kernel[0]; ++i) {
+    for (std::uint64_t j = 0; j < windows.kernel[1]; ++j) {
+      const std::int64_t row = static_cast<std::int64_t>(i) * windows.dilation[0];
+      const std::int64_t column = static_cast<std::int64_t>(j) * windows.dilation[1];
+      const AtenCall::Step slice = call.step(
+          "slice_view", {whole},
+          {listed("axes", {-2, -1}), listed("starts", {row, column}),
+           listed("ends", {end(0, row), end(1, column)}), listed("steps", windows.stride)});
+      parts.push_back(call.step("reshape", {slice}, {listed("shape", part.extents)}));
+    }
+  }
+  const AtenCall::Step all =
+      parts.size() == 1 ? parts[0] : call.step("concat", parts, {listed("axes", {1})});
+  return call.last_step("reshape", {all}, {listed("shape", call.type().extents)});
+}
+
+bool unfold_windows(const AtenCall& call, std::string_view) {
+  const auto self = call.value("self");
+  if (!self) return false;
+  const auto windows = unfolded(call, call.at(*self).type.shape());
+  if (!windows) return false;
+  const auto& [h, w] = windows->kernel;
+  const auto& [rows, columns] = windows->windows;
+  if (!windows->tiles()) return joined_windows(call, call.tensor(*self), *windows);
+  return moved(call, call.tensor(*self), {windows->lead, rows, h, columns, w}, {0, 2, 4, 1, 3});
+}
+
+// Back to an image, where each of its elements is in one window.
+bool fold_windows(const AtenCall& call, std::string_view) {
+  const auto self = call.value("self");
+  const auto windows = unfolded(call, call.type().shape());
+  if (!self || !windows || !windows->tiles()) return false;
+  const auto& [h, w] = windows->kernel;
+  const auto& [rows, columns] = windows->windows;
+  return moved(call, call.tensor(*self), {windows->lead, h, w, rows, columns}, {0, 3, 1, 4, 2});
+}
+
 template <std::size_t axes>
 bool max_pool(const AtenCall& call, std::string_view row) {
   const auto self = call.value("self");
@@ -229,6 +344,8 @@ constexpr std::array kWindowRules = {
     AtenRule{"upsample_linear1d", upsample<1>, "upsample_linear"},
     AtenRule{"upsample_bilinear2d", upsample<2>, "upsample_linear"},
     AtenRule{"upsample_trilinear3d", upsample<3>, "upsample_linear"},
+    AtenRule{"im2col", unfold_windows},
+    AtenRule{"col2im", fold_windows},
     AtenRule{"convolution", convolution},
     AtenRule{"_convolution", convolution},
     AtenRule{"conv1d", convolution},

@@ -128,6 +128,7 @@ TEST_CASE("pt2: losses of counts and of angles, and distances of rows") {
 TEST_CASE("pt2: elementwise ops that a few rows compute") {
   const Arguments x = {{"self", "x"}};
   CHECK(rows("frac", x) == Words{"trunc", "sub"});
+  CHECK(rows("isfinite", x) == Words{"mul", "eq"});
   CHECK(rows("xlogy", {{"self", "x"}, {"other", "t"}}) == Words{"log", "mul", "eq", "where"});
   CHECK(rows("hypot", {{"self", "x"}, {"other", "t"}}) == Words{"square", "fma", "sqrt"});
   CHECK(rows("hardshrink", x) == Words{"abs", "gt", "where"});
@@ -275,4 +276,31 @@ TEST_CASE("pt2: a variance and its mean are two reductions, of which one may not
   };
   CHECK(rows_with(true) == Words{"var", "mean"});
   CHECK(rows_with(false) == Words{"var"});
+}
+
+TEST_CASE("pt2: the smallest and the largest of rows are two reductions") {
+  ProgramText text;
+  text.input("x", {4, 8}).tensor("s", {4}).tensor("l", {4});
+  text.node("aminmax", {{"self", "x"}, {"dim", 1}}, {"s", "l"}).output("s").output("l");
+  const Model model = read_pt2(text.file(), "m.pt2", {});
+  CHECK(rows_of(model) == Words{"min", "max"});
+  CHECK(unfused(model) == 4 * 2 * (32 + 4));
+}
+
+TEST_CASE("pt2: the sum of what a softmax made is that of each row first, in its kernel") {
+  const auto rows_with = [](const std::string& op, const std::string& reduction, int dtype) {
+    ProgramText text;
+    text.input("x", {4, 8}).tensor("x", {4, 8}, {}, dtype).tensor("p", {4, 8}, {}, dtype);
+    text.tensor("m", {4, 8}, {}, dtype).tensor("y", {}, {}, dtype);
+    text.node(op, {{"self", "x"}, {"dim", 1}}, {"p"});
+    text.node("mul", {{"self", "p"}, {"other", "x"}}, {"m"});
+    text.node(reduction, {{"self", "m"}}, {"y"}).output("y");
+    return rows_of(read_pt2(text.file(), "m.pt2", {}));
+  };
+  CHECK(rows_with("softmax", "sum", 7) == Words{"softmax", "mul", "sum", "sum"});
+  CHECK(rows_with("log_softmax", "mean", 7) == Words{"log_softmax", "mul", "mean", "mean"});
+  // Sums of rows would be rounded to 16 bits.
+  CHECK(rows_with("softmax", "sum", 13) == Words{"softmax", "mul", "sum"});
+  // What is no row's stays one sum.
+  CHECK(rows_with("cumsum", "sum", 7) == Words{"cumsum", "mul", "sum"});
 }

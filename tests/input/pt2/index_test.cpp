@@ -30,6 +30,11 @@ ProgramText with_inputs() {
   return text;
 }
 
+// Gives the last node of a program one more argument, a word.
+void add_word(ProgramText& text, const std::string& name, const std::string& word) {
+  text.graph["nodes"].back()["inputs"].push_back({{"name", name}, {"arg", {{"as_string", word}}}});
+}
+
 }  // namespace
 
 TEST_CASE("pt2: indices of neighbouring axes that count up are a copy; others choose") {
@@ -75,6 +80,87 @@ TEST_CASE("pt2: padding counts from the last axis on") {
   const auto& attributes = model.graph.ops[0].attributes;
   CHECK(std::get<Dims>(attributes[0].value) == Dims{std::int64_t{2}, std::int64_t{0}});
   CHECK(std::get<Dims>(attributes[1].value) == Dims{std::int64_t{1}, std::int64_t{1}});
+}
+
+TEST_CASE("pt2: padding with elements of its own is one op") {
+  const auto border_of = [](const std::string& op, const std::string& counts,
+                            const std::string& mode) {
+    ProgramText text = with_inputs();
+    text.tensor("y", {8, 7});
+    text.node(op, {{"self", "x"}, {counts, Json{2, 1}}}, {"y"});
+    if (!mode.empty()) add_word(text, "mode", mode);
+    const Model model = read(text.output("y"));
+    REQUIRE(rows_of(model) == Words{"pad"});
+    CHECK(unfused(model) == 4 * (32 + 56));
+    return std::get<std::string>(model.graph.ops[0].attributes.back().value);
+  };
+  CHECK(border_of("pad", "pad", "reflect") == "reflect");
+  CHECK(border_of("pad", "pad", "circular") == "circular");
+  CHECK(border_of("reflection_pad1d", "padding", "") == "reflect");
+  CHECK(border_of("replication_pad1d", "padding", "") == "replicate");
+}
+
+TEST_CASE("pt2: turned matrices are read backwards, and identities are made of their places") {
+  ProgramText text = with_inputs();
+  text.tensor("a", {4, 8}, {1, 4}).tensor("b", {8, 4}).tensor("e", {8, 8});
+  text.node("rot90", {{"self", "x"}, {"k", -3}, {"dims", Json{0, 1}}}, {"a"});
+  text.node("rot90", {{"self", "x"}, {"k", 2}, {"dims", Json{0, 1}}}, {"b"});
+  text.node("eye", {{"n", 8}}, {"e"});
+  for (const char* name : {"a", "b", "e"}) text.output(name);
+  const Model model = read(text);
+  CHECK(rows_of(model) == Words{"flip", "permute_view", "flip", "iota", "one_hot"});
+  // x is read and turned twice; eight places of 8 bytes, and the ones of each.
+  CHECK(unfused(model) == 4 * 4 * 32 + 2 * 64 + 4 * 64);
+}
+
+TEST_CASE("pt2: what a scatter reaches does not count where it leaves itself out") {
+  ProgramText text = with_inputs();
+  text.input("g", {2, 4}).tensor("y", {8, 4});
+  text.node("scatter_reduce",
+            {{"self", "x"}, {"dim", 0}, {"index", "i"}, {"src", "g"}, {"include_self", false}},
+            {"y"});
+  add_word(text, "reduce", "amax");
+  const Model model = read(text.output("y"));
+  CHECK(rows_of(model) ==
+        Words{"copy", "full", "expand_view", "scatter_elements", "scatter_elements"});
+  // x is copied; one number goes to 8 places of 8 bytes; then the largest of what is there and of
+  // g.
+  CHECK(unfused(model) == 4 * 64 + 4 + (4 + 64 + 32) + (32 + 64 + 32 + 32));
+}
+
+TEST_CASE("pt2: windows that lie side by side are one copy, others are parts that are joined") {
+  const auto model_of = [](int kernel, int stride, int padding,
+                           const std::vector<ProgramText::Size>& result) {
+    ProgramText text;
+    text.input("x", {2, 3, 8, 8}).tensor("y", result);
+    text.node("im2col",
+              {{"self", "x"},
+               {"kernel_size", Json{kernel, kernel}},
+               {"dilation", Json{1, 1}},
+               {"padding", Json{padding, padding}},
+               {"stride", Json{stride, stride}}},
+              {"y"});
+    text.output("y");
+    return read(text);
+  };
+  const Model patches = model_of(4, 4, 0, {2, 48, 4});
+  CHECK(rows_of(patches) == Words{"reshape", "transpose", "reshape"});
+  CHECK(unfused(patches) == 4 * 2 * 384);
+  const Model overlapping = model_of(3, 1, 1, {2, 27, 64});
+  CHECK(overlapping.origin.opaque == 0);
+  // x with a border of zeros, and nine times its elements.
+  CHECK(unfused(overlapping) == 4 * (384 + 600 + 600 + 9 * 384));
+  ProgramText text;
+  text.input("c", {2, 48, 4}).tensor("y", {2, 3, 8, 8});
+  text.node("col2im",
+            {{"self", "c"},
+             {"output_size", Json{8, 8}},
+             {"kernel_size", Json{4, 4}},
+             {"dilation", Json{1, 1}},
+             {"padding", Json{0, 0}},
+             {"stride", Json{4, 4}}},
+            {"y"});
+  CHECK(rows_of(read(text.output("y"))) == Words{"reshape", "transpose", "reshape"});
 }
 
 TEST_CASE("pt2: a scatter overwrites a copy, unless nothing reads the tensor afterwards") {
