@@ -43,9 +43,9 @@ bool extreme(const AtenCall& call, std::string_view row) {
 bool both_extremes(const AtenCall& call, std::string_view) {
   const auto self = call.value("self");
   if (!self || call.results() != 2) return false;
-  const ModelType largest = call.type(1);
   if (!call.op("min", {call.tensor(*self)}, reduced_axes(call))) return false;
-  const auto made = call.graph().op("max", {call.tensor(*self)}, reduced_axes(call), largest);
+  const auto made =
+      call.graph().op("max", {call.tensor(*self)}, reduced_axes(call), ModelType(call.type(1)));
   if (made) call.set(1, *made);
   return made.has_value();
 }
