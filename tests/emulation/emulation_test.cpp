@@ -129,6 +129,9 @@ TEST_CASE("on the host: scattered elements") {
 TEST_CASE("on the host: scans with what makes their elements and what follows") {
   check("cuda/oplists/scans_fused", kWithCopies, "a row by 256 threads");
 }
+TEST_CASE("on the host: padding with elements of its own") {
+  check("cuda/oplists/padded_borders", kWithCopies, "per thread");
+}
 TEST_CASE("on the host: pooling") { check("cuda/oplists/pooling_odd", kWithCopies, "per thread"); }
 TEST_CASE("on the host: depthwise convolutions of channels last") {
   check("emulation/oplists/depthwise_last", kWithCopies, "channels last");
