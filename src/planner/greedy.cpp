@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <iterator>
 #include <optional>
 #include <queue>
@@ -206,9 +207,12 @@ class GreedySearch {
   struct Part {
     OpSet ops = 0;
     bool last = false;  // runs after the remaining ops
+    std::size_t contractions = 0;
+    // Bytes of the remaining ops, once asked for; nothing inside where they are no kernel.
+    std::optional<std::optional<std::uint64_t>> left_bytes{};
   };
 
-  static std::vector<Part> parts_of(const Region& whole) {
+  std::vector<Part> parts_of(const Region& whole) const {
     std::vector<Part> parts;
     for (std::size_t i = 0; i < whole.size(); ++i) {
       const OpSet after = whole.after(i) | set_of(i);
@@ -220,7 +224,49 @@ class GreedySearch {
     }
     std::erase_if(parts,
                   [&](const Part& part) { return part.ops == 0 || part.ops == whole.all(); });
+    for (Part& part : parts) part.contractions = contractions_in(whole.kernel(part.ops));
     return parts;
+  }
+
+  // Ops of a region that have something to do with a kernel.
+  struct Touching {
+    OpSet feeds = 0;   // read what it makes, or make what it reads
+    OpSet shares = 0;  // those, and what reads memory that it reads
+  };
+
+  Touching touching(const Region& whole, KernelId source, KernelId target) {
+    Touching found;
+    read_.clear();
+    for (const OpId op : kernels_[target]) {
+      for (const Outline::Input& input : outline_.inputs_of(op)) {
+        read_.push_back(input.storage);
+        const bool made = input.producer != kNone && owner_[input.producer] == source;
+        if (made) found.feeds |= whole.only(input.producer);
+      }
+    }
+    std::ranges::sort(read_);
+    for (const OpId op : kernels_[source]) {
+      for (const Outline::Input& input : outline_.inputs_of(op)) {
+        const bool made = input.producer != kNone && owner_[input.producer] == target;
+        if (made) found.feeds |= whole.only(op);
+        if (std::ranges::binary_search(read_, input.storage)) found.shares |= whole.only(op);
+      }
+    }
+    found.shares |= found.feeds;
+    return found;
+  }
+
+  // Whether each op of a part shares a tensor with those of `touching`, directly or by others: no
+  // kernel has ops that have nothing in common.
+  static bool is_connected(const Region& whole, OpSet part, OpSet touching) {
+    OpSet reached = part & touching;
+    for (OpSet open = reached; open != 0;) {
+      const auto place = static_cast<std::size_t>(std::countr_zero(open));
+      const OpSet more = whole.neighbours(place) & part & ~reached;
+      reached |= more;
+      open = (open & (open - 1)) | more;
+    }
+    return reached == part;
   }
 
   // Moves parts of kernels to neighbouring kernels while that saves bytes.
@@ -234,9 +280,10 @@ class GreedySearch {
       waiting[k] = false;
       if (kernels_[k].size() < 2 || kernels_[k].size() > kMostCutOps) continue;
       const Region whole(graph_, kernels_[k]);
+      std::vector<Part> parts = parts_of(whole);
       for (const FusionCandidate& candidate : candidates_.of(k)) {
         const KernelId target = candidate.kernel;
-        if (!cut(whole, k, target)) continue;
+        if (!cut(whole, parts, k, target)) continue;
         offer_pairs_of(k, false);
         offer_pairs_of(target, false);
         merge_offered();
@@ -250,27 +297,36 @@ class GreedySearch {
   }
 
   // Moves the part of `source` to `target` that saves most. Returns whether there was one.
-  bool cut(const Region& whole, KernelId source, KernelId target) {
+  bool cut(const Region& whole, std::vector<Part>& parts, KernelId source, KernelId target) {
     const std::uint64_t before = facts_[source].bytes + facts_[target].bytes;
+    const Touching touched = touching(whole, source, target);
     struct Cut {
-      Part part;
+      const Part* part = nullptr;
       std::uint64_t left = 0;
       std::uint64_t grown = 0;
     };
     std::optional<Cut> best;
-    for (const Part& part : parts_of(whole)) {
-      const Kernel moved = whole.kernel(part.ops);
-      const Kernel left = whole.kernel(whole.all() & ~part.ops);
-      if (moved.size() + kernels_[target].size() > kMostOps) continue;
+    for (Part& part : parts) {
+      const auto moved = static_cast<std::size_t>(std::popcount(part.ops));
+      if (moved + kernels_[target].size() > kMostOps) continue;
       cut_work_ += whole.size() + kernels_[target].size();
-      const std::optional<std::uint64_t> grown = bytes_if_legal(joined(kernels_[target], moved));
+      const std::size_t contractions = part.contractions + facts_[target].contractions;
+      const bool feeds = (part.ops & touched.feeds) != 0;
+      if (!may_be_one({.feeds = feeds}, contractions) ||
+          !is_connected(whole, part.ops, touched.shares)) {
+        continue;
+      }
+      const auto grown = bytes_if_legal(joined(kernels_[target], whole.kernel(part.ops)));
       if (!grown || *grown >= before) continue;
-      const std::optional<std::uint64_t> rest = bytes_if_legal(left);
+      if (!part.left_bytes) {
+        part.left_bytes = bytes_if_legal(whole.kernel(whole.all() & ~part.ops));
+      }
+      const std::optional<std::uint64_t>& rest = *part.left_bytes;
       if (!rest || *grown + *rest >= before) continue;
       if (best && best->left + best->grown <= *grown + *rest) continue;
-      if (move(whole, source, target, part, *rest, *grown, false)) best = Cut{part, *rest, *grown};
+      if (move(whole, source, target, part, *rest, *grown, false)) best = Cut{&part, *rest, *grown};
     }
-    return best && move(whole, source, target, best->part, best->left, best->grown, true);
+    return best && move(whole, source, target, *best->part, best->left, best->grown, true);
   }
 
   // Returns whether the move creates no cycle; if so and `really` is set, makes it.
@@ -311,6 +367,7 @@ class GreedySearch {
   CandidateFinder candidates_{graph_, kernels_, owner_};
   std::vector<std::vector<Offer>> offers_;  // of each kernel, those not yet queued, the best last
   std::vector<Candidate> pairs_;            // scratch space of offer_pairs_of
+  std::vector<TensorId> read_;              // scratch space of touching
   std::priority_queue<Candidate> queue_;
   std::size_t cut_work_ = 0;
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -21,6 +22,10 @@ class Region {
 
   const OpGraph& graph() const { return graph_; }
   std::size_t size() const { return ops_.size(); }
+  // The one op, which the region has.
+  OpSet only(OpId op) const {
+    return set_of(static_cast<std::size_t>(std::ranges::find(ops_, op) - ops_.begin()));
+  }
   OpSet all() const { return ~OpSet{0} >> (kMostRegionOps - size()); }
   // Those that must run before the op at this place, directly or not; and those after it.
   OpSet before(std::size_t place) const { return before_[place]; }
