@@ -143,7 +143,8 @@ struct ContractSm80 {
                              inner * strides.b_inner;
     // Lines of columns are as long as the product has columns, without gaps.
     constexpr bool kOwnLines = kAlongN && Products::kProducts > 1;
-    FetchedB source_b(b, sources.of[kSources - 1], kOwnLines ? part.at.columns : strides.b_line, part.at.column * kTileColumns,
+    const i64 line = kOwnLines ? part.at.columns : strides.b_line;
+    FetchedB source_b(b, sources.of[kSources - 1], line, part.at.column * kTileColumns,
                       part.at.columns, k, shape.k);
     if constexpr (Prologue::kHere) {
       MadeA source_a(a, shape, part.batch, m, k);
