@@ -111,6 +111,19 @@ double KernelModel::special_functions_of(const Kernel& kernel) const {
   return sum;
 }
 
+// Of those, what units for f64 compute. Functions take three times as many as of f32, as counted in
+// compiled kernels: exp 18 for 5, log 30 for 8, sqrt 22 for 9, a quotient 22 for 8.
+double KernelModel::f64_instructions_of(const Kernel& kernel) const {
+  constexpr double kFunctions = 3;
+  double sum = 0;
+  for (const OpId id : kernel) {
+    const Op& op = graph_.ops[id];
+    if (graph_.tensors[op.outputs[0]].type.dtype != DType::kF64 || op.row->flops == 0) continue;
+    sum += instructions_of({id}, kNone) * (op.row->instructions > 0 ? kFunctions : 1);
+  }
+  return sum;
+}
+
 KernelWork KernelModel::unknown_work(const KernelTraffic& traffic) const {
   KernelWork work{.dram_read = static_cast<double>(traffic.bytes.read),
                   .dram_write = static_cast<double>(traffic.bytes.write),
@@ -210,7 +223,9 @@ KernelWork KernelModel::streaming_work(const Kernel& kernel, const KernelTraffic
   constexpr double kLong = 400;  // instructions, from which on registers and caches of code matter
   if (each > kLong) work.time_doubt = 0.2;
   if (sorting > 0 || scanning > 0) work.time_doubt = kOrderDoubt;
-  work.compute_us = std::max({scanning, lane_us(device_, instructions),
+  const double f64_us = lane_us(device_, space * f64_instructions_of(kernel)) *
+                        constants_.lanes.value / arithmetic_lanes(DType::kF64, device_);
+  work.compute_us = std::max({scanning, lane_us(device_, instructions), f64_us,
                               special_us(device_, space * special_functions_of(kernel)),
                               scattered / (near * kScattered * device_.multiprocessors *
                                            constants_.clock_ghz.value * kGiga)});

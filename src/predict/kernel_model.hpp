@@ -42,6 +42,7 @@ class KernelModel {
   KernelWork unknown_work(const KernelTraffic& traffic) const;
   double instructions_of(const Kernel& kernel, OpId except) const;
   double special_functions_of(const Kernel& kernel) const;
+  double f64_instructions_of(const Kernel& kernel) const;
 
   TrafficCounter& counter_;
   const OpGraph& graph_;

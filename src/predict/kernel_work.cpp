@@ -9,7 +9,35 @@ namespace {
 // Of what is not the longest, a part is not hidden behind it.
 constexpr double kUnhidden = 0.13;
 
+// FMA units for f64 of a multiprocessor (CUDA C++ Programming Guide, "Arithmetic Instructions").
+double f64_units(ComputeCapability capability) {
+  struct Units {
+    ComputeCapability capability;
+    double count = 0;
+  };
+  constexpr std::array kUnits = {Units{{6, 0}, 32}, Units{{6, 1}, 4},  Units{{7, 0}, 32},
+                                 Units{{7, 2}, 32}, Units{{8, 0}, 32}, Units{{9, 0}, 64},
+                                 Units{{10, 0}, 64}};
+  constexpr double kOthers = 2;
+  const auto* const found = std::ranges::find(kUnits, capability, &Units::capability);
+  return found != kUnits.end() ? found->count : kOthers;
+}
+
 }  // namespace
+
+double arithmetic_lanes(DType type, const Device& device) {
+  const double lanes = device.constants.lanes.value;
+  return type == DType::kF64 ? std::min(lanes, f64_units(device.capability)) : lanes;
+}
+
+double product_flops(DType type, const Device& device) {
+  const double share = tensor_share(type, device);
+  if (share > 0) return device.constants.tensor_flops.value * share;
+  // An A100's and an H200's tensor cores double what their units for f64 multiply.
+  const bool doubled = type == DType::kF64 &&
+                       (device.capability == kFirstWithCopies || device.capability == kHopper);
+  return (doubled ? 4 : 2) * arithmetic_lanes(type, device);
+}
 
 double lane_us(const Device& device, double instructions) {
   return instructions / (device.multiprocessors * device.constants.lanes.value *

@@ -33,6 +33,14 @@ inline double bytes_per_us(const DeviceConstant& gbps) { return gbps.value * kGi
 // constants tell.
 inline constexpr double kCool = 1.15;
 
+// Instructions that compute with numbers of a type, per multiprocessor and cycle: fewer of f64, by
+// the units that a GPU of its compute capability has.
+double arithmetic_lanes(DType type, const Device& device);
+
+// FLOPs of products of a type at the peak, per multiprocessor and cycle, with the faster of tensor
+// cores and ordinary arithmetic.
+double product_flops(DType type, const Device& device);
+
 // How long so many instructions for one thread each take the whole chip.
 double lane_us(const Device& device, double instructions);
 

@@ -10,11 +10,17 @@ namespace {
 // Operations, as many as take as long in products of 16 bits.
 double products(const OpGraph& graph, const Op& op, const Device& device) {
   if (op.op_class != OpClass::kContract) return 0;
-  double share = 1;
+  double rate = 0;
   for (std::size_t i = 0; i < std::min<std::size_t>(2, op.operands.size()); ++i) {
-    share = std::max(share, tensor_share(graph.tensors[op.operands[i].tensor].type.dtype, device));
+    const DType type = graph.tensors[op.operands[i].tensor].type.dtype;
+    // Kernels may convert fp8 to 16 bits.
+    const bool narrow = is_fp8(type) && on_tensor_cores(DType::kF16, device);
+    rate = std::max(
+        rate,
+        product_flops(narrow && tensor_share(type, device) == 0 ? DType::kF16 : type, device));
   }
-  return static_cast<double>(op.flops) / share;
+  if (rate == 0) rate = device.constants.tensor_flops.value;
+  return static_cast<double>(op.flops) * device.constants.tensor_flops.value / rate;
 }
 
 }  // namespace

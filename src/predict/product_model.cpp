@@ -21,6 +21,7 @@ struct Tile {
   double m = 0;
 };
 
+constexpr double kLanesShare = 0.85;  // of the peak, of products without tensor cores
 constexpr double kMove = 3;  // instructions, to load a row's element and to store what is made
 
 MmaOperands mma_operands(const ProductKernel& product) {
@@ -170,19 +171,24 @@ ProductModel::Tiling ProductModel::library_tiling(const ProductKernel& product, 
 
 // A long product runs at the power limit, and its clock falls.
 KernelWork ProductModel::library_work(const ProductKernel& product) {
-  return library_work(product, tensor_share(product.type, device_));
+  const bool tensor_cores = tensor_share(product.type, device_) > 0;
+  const double share = tensor_cores ? 1 : kLanesShare;
+  return library_work(product, share * product_flops(product.type, device_), tensor_cores);
 }
 
-// `share`: of the tensor cores' rate, or 0 where they are not used.
-KernelWork ProductModel::library_work(const ProductKernel& product, double share) {
+// Without tensor cores even where the device has some.
+KernelWork ProductModel::lanes_work(const ProductKernel& product) {
+  return library_work(product, 2 * kLanesShare * arithmetic_lanes(product.type, device_), false);
+}
+
+// `rate`: FLOPs per multiprocessor and cycle.
+KernelWork ProductModel::library_work(const ProductKernel& product, double rate,
+                                      bool tensor_cores) {
   constexpr double kOverhead = 1.4;  // us, on top of a launch
   const ProductShape& shape = product.shape;
   KernelWork work{.dram_write = static_cast<double>(product.traffic.bytes.write),
                   .fixed_us = constants_.launch_us.value + kOverhead};
   const double streams = static_cast<double>(device_.multiprocessors);
-  const double rate = share > 0
-                          ? constants_.tensor_flops.value * share
-                          : 2 * constants_.lanes.value * (product.type == DType::kF64 ? 0.5 : 0.85);
   auto [cycles, splits] = library_tiling(product, rate);
   // Lines that do not start at multiples of 16 bytes rule out the copy engine, and those of an odd
   // number of elements all that moves several.
@@ -191,7 +197,7 @@ KernelWork ProductModel::library_work(const ProductKernel& product, double share
   const auto in_whole = [&](std::uint64_t elements) { return product.bytes(elements) % 16 == 0; };
   const bool aligned = in_whole(shape.n) && in_whole(shape.k);
   const bool odd = shape.n % 2 == 1 || shape.k % 2 == 1;
-  if (!aligned && share > 0 && shape.n > 1) cycles *= odd ? kOdd : kUnaligned;
+  if (!aligned && tensor_cores && shape.n > 1) cycles *= odd ? kOdd : kUnaligned;
   const double clock = constants_.tensor_clock_ghz.value * kGiga;
   double cool = cycles / clock;
   if (shape.m == 1 || shape.n == 1) {
@@ -216,7 +222,8 @@ KernelWork ProductModel::library_work(const ProductKernel& product, double share
   // Where several blocks share a tile, they may write partial sums in f32.
   work.write_doubt =
       splits > 1 ? 4 * splits * static_cast<double>(product.results) / work.dram_write : 0.02;
-  work.time_doubt = 0.16;
+  constexpr double kDoublesDoubt = 0.4;  // not measured
+  work.time_doubt = product.type == DType::kF64 ? kDoublesDoubt : 0.16;
   return work;
 }
 
@@ -322,9 +329,11 @@ KernelWork ProductModel::tile_work(const ProductKernel& product) {
   if (product.type == DType::kF64 || !is_float(product.type) ||
       device_.capability < kFirstWithCopies) {
     constexpr double kSlower = 1.1;
-    KernelWork other = library_work(product, 0);
-    other.compute_us = other.compute_us * kSlower +
-                       lane_us(device_, product.epilogue * static_cast<double>(product.results));
+    KernelWork other = lanes_work(product);
+    const double slower = constants_.lanes.value / arithmetic_lanes(product.type, device_);
+    other.compute_us =
+        other.compute_us * kSlower +
+        slower * lane_us(device_, product.epilogue * static_cast<double>(product.results));
     other.time_doubt = 0.4;
     return other;
   }
@@ -433,7 +442,7 @@ KernelWork ProductModel::whole_rows_work(const ProductKernel& product) {
       !takes_wgmma(whole)) {
     // A block computes whole rows by ordinary arithmetic, or with the tensor cores of sm_80.
     const bool tensor_cores = on_tensor_cores(product.type, device_);
-    KernelWork work = library_work(product, tensor_cores ? tensor_share(product.type, device_) : 0);
+    KernelWork work = tensor_cores ? library_work(product) : lanes_work(product);
     work.compute_us *= tensor_cores ? 6 : 2.5;
     work.time_doubt = 0.6;
     return work;

@@ -68,7 +68,8 @@ class ProductModel {
     double splits = 1;
   };
   Tiling library_tiling(const ProductKernel& product, double rate);
-  KernelWork library_work(const ProductKernel& product, double share);
+  KernelWork lanes_work(const ProductKernel& product);
+  KernelWork library_work(const ProductKernel& product, double rate, bool tensor_cores);
   KernelWork skinny_work(const ProductKernel& product) const;
   KernelWork padded_work(const ProductKernel& product);
   void add_padding(const ProductKernel& product, KernelWork& work) const;

@@ -447,6 +447,26 @@ TEST_CASE("prediction, by hand: attention") {
                 device_of_cycles()));
 }
 
+TEST_CASE("prediction, by hand: f64 on a GPU with few units for it") {
+  // A thousand negations for each of 132 x 2 units.
+  Device device = device_of_cycles();
+  device.capability = {8, 9};
+  const std::string x = R"("x": {"shape": [264000], "dtype": "f64"})";
+  CHECK(2 + 1 == time_of(x, R"({"op": "neg", "inputs": ["x"], "output": "y"})", device));
+  // An exponential takes 15 instructions.
+  CHECK(2 + 15 == time_of(x, R"({"op": "exp", "inputs": ["x"], "output": "y"})", device));
+  // 132 tiles of 256 x 128 and one step of 64, four FLOPs a cycle at 0.85 of the peak.
+  const std::string doubles = R"("x": {"shape": [256, 64], "dtype": "f64"},
+                                 "w": {"shape": [16896, 64], "dtype": "f64"})";
+  const double tile = 256.0 * 128 * 64 * 2;
+  const double other = 1043 + 0.053 * 256 * 128;
+  const auto time = [&] { return time_of(doubles, kLinear, device, PlanKind::kUnfused); };
+  CHECK(2 + 1.4 + (tile / (4 * 0.85) + other) / 1000 == time());
+  // Hopper's tensor cores take 256.
+  device.capability = kHopper;
+  CHECK(2 + 1.4 + (tile / (256 * 0.85) + other) / 1000 == time());
+}
+
 TEST_CASE("prediction, by hand: attention of few queries") {
   // Four heads of a query share each of 264 key heads, whose 64 keys and values of 64 are 2 x
   // 2,162,688 bytes; queries and result are 2 x 135,168.
