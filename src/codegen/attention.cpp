@@ -34,9 +34,10 @@ std::string AttentionWriter::scores_struct() const {
   return fmt::format(
       "struct Scores {{\n  static constexpr bool kActive = {}, kWeighs = {}, kInProportion = {};\n"
       "  static constexpr int kTogether = {};\n  static constexpr bool kEights = {};\n{}{}{}}};\n",
-      parts_.scores.has_value(), parts_.weights.has_value(), parts_.in_proportion,
-      parts_.keys % 2 == 0 ? 2 : 1, scores_load_eights(), code_.parameters().members(),
-      function("operator()", parts_.scores), function("weight", parts_.weights));
+      parts_.scores.has_value(), parts_.weights.has_value(),
+      in_proportion(graph_, kernel_.ops(), first_, last_), parts_.keys % 2 == 0 ? 2 : 1,
+      scores_load_eights(), code_.parameters().members(), function("operator()", parts_.scores),
+      function("weight", parts_.weights));
 }
 
 // Whether eight neighbouring scores need one load of eight aligned neighbours and nothing else.

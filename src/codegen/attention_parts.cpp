@@ -17,8 +17,6 @@ namespace {
 // Neighbouring scores: as many as the building block asks for, one or two.
 CodeBlock score_group() { return {.width = 2, .width_text = "kCount"}; }
 
-bool is_factor(const Op& op, std::size_t i) { return ((op.row->factors >> i) & 1U) != 0; }
-
 class AttentionFinder {
  public:
   AttentionFinder(KernelCode& code, OpId first, OpId last, ComputeType type)
@@ -26,10 +24,13 @@ class AttentionFinder {
         kernel_(code.view()),
         graph_(kernel_.graph()),
         first_(first),
+        last_(last),
         op_(kernel_.op(last)),
         type_(type) {}
 
   AttentionParts find(bool products) {
+    parts_.operands = attention_operands(graph_, first_, last_);
+    take_sizes();
     if (products) {
       take_products();
     } else {
@@ -59,13 +60,13 @@ class AttentionFinder {
   void write_variant(std::optional<CodeBlock>& written, TensorId from, TensorId to);
   void write_scores(TensorId scores, TensorId input);
   void write_weights(TensorId weights);
-  bool in_proportion(TensorId made, TensorId weights) const;
   void write_mask();
 
   KernelCode& code_;
   const KernelView& kernel_;
   const OpGraph& graph_;
   OpId first_;
+  OpId last_;
   const Op& op_;
   ComputeType type_;
   AttentionParts parts_;
@@ -85,19 +86,7 @@ void AttentionFinder::take_sizes() {
 }
 
 void AttentionFinder::take_op() {
-  for (std::size_t i = 0; i < parts_.operands.size(); ++i) {
-    const Shape& shape = shape_of(op_, i);
-    const std::vector<std::uint64_t> strides = strides_of(shape);
-    parts_.operands[i] = {.tensor = op_.operands[i].tensor,
-                          .batch = {shape.begin(), shape.end() - 2},
-                          .order = {.line = strides[strides.size() - 2],
-                                    .depth = 1,
-                                    .batch = {strides.begin(), strides.end() - 2}},
-                          .lines = shape[shape.size() - 2],
-                          .columns = shape.back()};
-  }
   const Shape& q = shape_of(op_, 0);
-  take_sizes();
   parts_.heads = q[q.size() - 3];
   parts_.key_heads = parts_.operands[1].batch.back();
   parts_.batches = elements_between(q, 0, q.size() - 3);
@@ -112,49 +101,18 @@ void AttentionFinder::take_op() {
 
 void AttentionFinder::take_products() {
   const Op& scores = kernel_.op(first_);
-  const Shape batch = batch_axes(graph_, scores);
-  // The same number of matrices, however views arrange their axes.
-  const Shape batch_of_values = batch_axes(graph_, op_);
-  parts_.apart = batch != batch_of_values;
   if (op_.matrix.batch != scores.matrix.batch) cannot_generate(op_, "scores are used repeatedly");
+  const Shape& batch = parts_.operands[0].batch;
   parts_.heads = parts_.key_heads = batch.empty() ? 1 : batch.back();
   parts_.batches = batch.empty() ? 1 : elements_between(batch, 0, batch.size() - 1);
-  const MatrixShape& matrix = scores.matrix;
-  parts_.operands[0] = {scores.operands[0].tensor, batch, operand_order(graph_, scores, 0),
-                        matrix.rows, matrix.depth};
-  parts_.operands[1] = {scores.operands[1].tensor, batch, operand_order(graph_, scores, 1),
-                        matrix.columns, matrix.depth};
-  parts_.operands[2] = {op_.operands[1].tensor, batch_of_values, operand_order(graph_, op_, 1),
-                        matrix.columns, op_.matrix.columns};
-  std::swap(parts_.operands[2].order.line, parts_.operands[2].order.depth);  // its lines are keys
-  take_sizes();
   find_softmax();
 }
 
-// The softmax between the products, whole or as exp(x - max) / sum.
 void AttentionFinder::find_softmax() {
-  const auto maker = [&](OpId id, std::size_t operand, SoftmaxPart part) {
-    const OpId producer = producer_inside(kernel_.op(id).operands[operand].tensor);
-    return producer != kNone && kernel_.op(producer).row->softmax == part ? producer : kNone;
-  };
-  for (const OpId id : kernel_.ops()) {
-    const Op& op = kernel_.op(id);
-    TensorId input = kNone;
-    if (op.row->softmax == SoftmaxPart::kWhole) {
-      input = op.operands[0].tensor;
-    } else if (op.row->softmax == SoftmaxPart::kQuotient &&
-               maker(id, 1, SoftmaxPart::kSum) != kNone) {
-      const OpId exponential = maker(id, 0, SoftmaxPart::kExponential);
-      const OpId sub =
-          exponential != kNone ? maker(exponential, 0, SoftmaxPart::kDifference) : kNone;
-      if (sub != kNone) input = kernel_.op(sub).operands[0].tensor;
-    }
-    if (input == kNone) continue;
-    write_scores(kernel_.op(first_).outputs[0], input);
-    write_weights(op.outputs[0]);
-    return;
-  }
-  cannot_generate(op_, "there is no softmax between its two products");
+  const std::optional<AttentionSoftmax> softmax = attention_softmax(graph_, kernel_.ops());
+  if (!softmax) cannot_generate(op_, "there is no softmax between its two products");
+  write_scores(kernel_.op(first_).outputs[0], softmax->scores);
+  write_weights(softmax->weights);
 }
 
 // The building block itself multiplies scores by a positive number.
@@ -167,7 +125,7 @@ bool AttentionFinder::is_scale(TensorId scores, TensorId input) {
       op.operands[1].tensor != kNone || op.operands[1].number <= 0) {
     return false;
   }
-  const bool divides = !is_factor(op, 1);
+  const bool divides = (op.row->factors >> 1 & 1U) == 0;
   parts_.scale = divides ? 1 / op.operands[1].number : op.operands[1].number;
   return true;
 }
@@ -196,30 +154,9 @@ void AttentionFinder::write_scores(TensorId scores, TensorId input) {
   write_variant(parts_.scores, scores, input);
 }
 
-// Whether what is computed from a weight is proportional to it.
-bool AttentionFinder::in_proportion(TensorId made, TensorId weights) const {
-  if (graph_.tensors[made].value == weights) return true;
-  const OpId id = producer_inside(made);
-  if (id == kNone) return false;
-  const Op& op = kernel_.op(id);
-  const auto follows = [&](std::size_t i) {
-    const TensorId tensor = op.operands[i].tensor;
-    return tensor != kNone && in_proportion(tensor, weights);
-  };
-  const auto is_apart = [&](std::size_t i) {
-    return producer_inside(op.operands[i].tensor) == kNone;
-  };
-  for (std::size_t i = 0; i < op.operands.size(); ++i) {
-    if (!is_factor(op, i) || !follows(i)) continue;
-    if (op.operands.size() == 1 || is_apart(1 - i)) return true;
-  }
-  return false;
-}
-
 void AttentionFinder::write_weights(TensorId weights) {
   const TensorId used = op_.operands[0].tensor;
   if (graph_.tensors[used].value == weights) return;
-  parts_.in_proportion = in_proportion(used, weights);
   write_variant(parts_.weights, weights, used);
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
 #include "codegen/attention_writer.hpp"
@@ -21,64 +22,6 @@ constexpr std::string_view kResidentBounds =
     "__launch_bounds__(Attention::kThreads, Attention::kBlocksPerSm)";
 
 }  // namespace
-
-// Nothing if views or broadcasts leave no contiguous rows at a constant stride. Heads that a view
-// repeats, each for some of the queries' heads, count once.
-std::optional<OperandStrides> AttentionWriter::strides_of_operand(std::size_t which) const {
-  const Matrices& operand = parts_.operands[which];
-  const TensorId tensor = operand.tensor;
-  if (kernel_.makes(tensor)) return strides_in_pages(which);
-  const auto row = distance(graph_, tensor, operand.lines, operand.order.line);
-  const auto along = distance(graph_, tensor, operand.columns, operand.order.depth);
-  const auto offset = offset_of(graph_, tensor);
-  if (!row || !along || !offset || (operand.columns > 1 && *along != 1)) return std::nullopt;
-  if (operand.lines > 1 && *row == 0) return std::nullopt;
-  OperandStrides strides{.tensor = graph_.tensors[tensor].value, .offset = *offset, .row = *row};
-  std::uint64_t extent = 1;  // of the axes before it that are one
-  for (std::size_t i = 0; i < operand.batch.size(); ++i) {
-    auto apart = distance(graph_, tensor, operand.batch[i], operand.order.batch[i]);
-    if (i + 1 == operand.batch.size()) {
-      strides.heads = operand.batch[i];
-      const auto heads = digits_of(graph_, tensor, operand.batch[i], operand.order.batch[i]);
-      const bool repeats = heads && heads->size() == 2 && heads->back().stride == 0;
-      if (repeats) {
-        strides.heads = heads->front().extent;
-        apart = heads->front().stride;
-      }
-      if (!apart) return std::nullopt;
-      strides.head = *apart;
-    } else if (!apart) {
-      return std::nullopt;
-    } else if (operand.batch[i] > 1) {
-      if (extent > 1 && strides.batch != *apart * operand.batch[i]) return std::nullopt;
-      strides.batch = *apart;
-      extent *= operand.batch[i];
-    }
-  }
-  return strides;
-}
-
-// Of keys or values that the kernel itself gathers.
-OperandStrides AttentionWriter::strides_in_pages(std::size_t which) const {
-  const std::optional<PagedRows> pages = paged_rows(graph_, op_, which);
-  if (!pages) cannot_generate(op_, "an operand that the kernel makes does not lie in pages");
-  return {.tensor = pages->pool,
-          .heads = parts_.operands[which].batch.back(),
-          .offset = pages->offset,
-          .row = pages->row,
-          .head = pages->head,
-          .pages = pages};
-}
-
-bool AttentionWriter::find_strides() {
-  const std::array to = {&q_, &k_, &v_};
-  for (std::size_t i = 0; i < to.size(); ++i) {
-    const std::optional<OperandStrides> strides = strides_of_operand(i);
-    if (!strides) return false;
-    *to[i] = *strides;
-  }
-  return q_.heads == parts_.heads && k_.heads == v_.heads;
-}
 
 std::string AttentionWriter::pointer_of(const OperandStrides& strides) {
   const std::string memory = code_.parameters().input(strides.tensor);
@@ -236,23 +179,15 @@ void AttentionWriter::write_few(const FewQueries& few) {
 }
 
 bool AttentionWriter::fits_tensor_cores() {
-  if (device_.capability < kFirstWithCopies || parts_.apart || !find_strides()) return false;
-  const DType type = graph_.tensors[q_.tensor].type.dtype;
-  for (const OperandStrides& strides : {q_, k_, v_}) {
-    const bool aligned = (strides.offset | strides.row | strides.head | strides.batch) % 8 == 0;
-    if (!aligned || graph_.tensors[strides.tensor].type.dtype != type) return false;
-  }
-  const auto head = tensor_core_head(parts_.size, parts_.value_size);
-  if (!head) return false;
-  head_ = *head;
-  constexpr std::uint64_t kMostBlocks = 65535;
-  const bool blocks = parts_.heads <= kMostBlocks && parts_.batches <= kMostBlocks &&
-                      ceil_div(parts_.queries, 64) <= kMostBlocks;
-  const bool types =
-      (type == DType::kBf16 || type == DType::kF16) && epilogue_.made_type() == ComputeType::kF32;
-  const bool fits = blocks && types && parts_.in_proportion && (parts_.scale > 0 || parts_.scores);
-  if (fits) parts_.key_heads = k_.heads;
-  return fits;
+  const std::optional<TensorCoreAttention> found =
+      tensor_core_attention(graph_, kernel_.ops(), first_, last_, device_.capability);
+  if (!found) return false;
+  q_ = found->operands[0];
+  k_ = found->operands[1];
+  v_ = found->operands[2];
+  head_ = found->head;
+  parts_.key_heads = k_.heads;
+  return true;
 }
 
 void AttentionWriter::write_tensor_cores() {

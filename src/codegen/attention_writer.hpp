@@ -9,21 +9,10 @@
 #include "codegen/attention_parts.hpp"
 #include "codegen/epilogue.hpp"
 #include "codegen/schedule.hpp"
-#include "plan/paged_rows.hpp"
+#include "plan/attention_operands.hpp"
 #include "plan/tiling.hpp"
 
 namespace fusecalc {
-
-// An operand in memory: distances, in elements, between its rows, heads and batches.
-struct OperandStrides {
-  TensorId tensor = kNone;
-  std::uint64_t heads = 1;   // that are not repeated by a view
-  std::uint64_t offset = 0;  // of the first element
-  std::uint64_t row = 0;
-  std::uint64_t head = 0;
-  std::uint64_t batch = 0;
-  std::optional<PagedRows> pages = std::nullopt;  // whose table has the batches, where it has one
-};
 
 // How a kernel of kernels/attention_few.cuh distributes its work.
 struct FewQueries {
@@ -39,6 +28,7 @@ class AttentionWriter {
       : kernel_(kernel),
         code_(kernel),
         graph_(kernel.graph()),
+        first_(contractions.front()),
         last_(contractions.back()),
         op_(kernel.op(last_)),
         device_(device),
@@ -50,11 +40,8 @@ class AttentionWriter {
 
  private:
   // attention_tensor_cores.cpp:
-  std::optional<OperandStrides> strides_of_operand(std::size_t which) const;
-  OperandStrides strides_in_pages(std::size_t which) const;
-  bool find_strides();
   std::string pointer_of(const OperandStrides& strides);
-  // Whether a building block for tensor cores takes the operands.
+  // Whether a building block for tensor cores takes the operands; then finds where they lie.
   bool fits_tensor_cores();
   bool fits_copy_engine() const;
   void write_tensor_cores();
@@ -83,6 +70,7 @@ class AttentionWriter {
   const KernelView& kernel_;
   KernelCode code_;
   const OpGraph& graph_;
+  OpId first_;
   OpId last_;
   const Op& op_;
   const Device& device_;

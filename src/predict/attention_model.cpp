@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
+#include "plan/attention_operands.hpp"
 #include "plan/tiling.hpp"
 #include "predict/gathered_rows.hpp"
 
@@ -17,35 +19,35 @@ struct Attention {
   double rate = 1;                  // of its products, per multiprocessor and cycle
   double instructions = 0;          // for each score, beside its exponential
   bool on_tensor_cores = false;
+  bool few_queries = false;  // blocks have all of a key head, and the keys are split over the chip
   bool causal = false, masked = false;
   bool plain = false;  // scores are only scaled
 
   // Of the queries' heads that share a key head.
   double rows() const { return queries * heads / std::max(1.0, key_heads); }
-  // Whether blocks have all queries of a key head, and the keys are split over the chip.
-  bool has_few_queries() const {
-    constexpr double kLongestHead = 256;
-    return on_tensor_cores && head <= kLongestHead && rows() <= static_cast<double>(kMostFewRows);
-  }
 };
 
 std::uint64_t whole(double count) { return static_cast<std::uint64_t>(count); }
 
 // `beside`: instructions of all ops but the first product.
-Attention attention_of(const OpGraph& graph, const Op& op, double beside, const Device& device) {
+Attention attention_of(const OpGraph& graph, const Kernel& kernel,
+                       const std::vector<OpId>& products, double beside, const Device& device) {
   constexpr double kMask = 10;     // instructions to find and read an element of it
   constexpr double kSoftmax = 12;  // counted by its exponential
   constexpr double kScored = 0.3;  // instructions of ours for one of those
   constexpr double kNoWindow = 1e12;
+  const Op& op = graph.ops[products.front()];
   const Shape& queries = graph.tensors[op.operands[0].tensor].type.shape;
   const Tensor& k = graph.tensors[op.operands[1].tensor];
   const DType type = graph.tensors[op.operands[0].tensor].type.dtype;
+  const std::optional<TensorCoreAttention> taken =
+      tensor_core_attention(graph, kernel, products.front(), products.back(), device.capability);
   const bool one_op = op.row->family == OpFamily::kAttention;
   Attention attention{.queries = static_cast<double>(queries[queries.size() - 2]),
                       .keys = static_cast<double>(one_op ? k.type.shape[k.type.shape.size() - 2]
                                                          : op.matrix.columns),
                       .head = static_cast<double>(queries.back()),
-                      .on_tensor_cores = on_tensor_cores(type, device),
+                      .on_tensor_cores = taken.has_value(),
                       .causal = one_op && op.attributes->causal,
                       .masked = one_op && op.operands.size() > 3};
   const auto elements = [&](std::size_t operand) {
@@ -57,12 +59,14 @@ Attention attention_of(const OpGraph& graph, const Op& op, double beside, const 
   attention.window =
       std::min(attention.keys,
                op.attributes->window ? static_cast<double>(*op.attributes->window) : kNoWindow);
+  attention.few_queries =
+      taken && few_tiling(whole(attention.rows()), taken->head, device.on_chip_bytes).has_value();
   const double extra = beside - (one_op ? 0 : kSoftmax);
   attention.instructions = std::max(0.0, extra) * kScored + (attention.masked ? kMask : 0);
   attention.plain = !attention.masked && extra <= 0;
   attention.rate = attention.on_tensor_cores ? device.constants.tensor_flops.value *
                                                    (device.capability == kHopper ? 1 : 0.6)
-                                             : 2 * device.constants.lanes.value * 0.4;
+                                             : 2 * arithmetic_lanes(type, device) * 0.4;
   return attention;
 }
 
@@ -140,14 +144,14 @@ KernelWork attention_work(const OpGraph& graph, const Kernel& kernel,
                           const std::vector<OpId>& products, const KernelTraffic& traffic,
                           double beside, const Device& device) {
   constexpr double kBeginUs = 1.5;
-  const Attention attention = attention_of(graph, graph.ops[products.front()], beside, device);
+  const Attention attention = attention_of(graph, kernel, products, beside, device);
   KernelWork work{.dram_read = static_cast<double>(traffic.bytes.read),
                   .dram_write = static_cast<double>(traffic.bytes.write),
                   .fixed_us = device.constants.launch_us.value + kBeginUs,
                   .read_doubt = 0.1,
                   .write_doubt = 0.05,
                   .time_doubt = attention.masked ? 0.4 : 0.3};
-  if (attention.has_few_queries()) {
+  if (attention.few_queries) {
     add_few_queries(graph, kernel, attention, device, work);
   } else {
     work.compute_us = tiles_us(attention, device);

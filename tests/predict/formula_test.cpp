@@ -447,6 +447,59 @@ TEST_CASE("prediction, by hand: attention") {
                 device_of_cycles()));
 }
 
+// 132 heads of 256 queries and 128 keys.
+Approx time_to_attend(int head, const char* type, const Device& device = device_of_cycles()) {
+  return time_of(fmt::format(R"("q": {{"shape": [1, 132, 256, {0}], "dtype": "{1}"}},
+                                "k": {{"shape": [1, 132, 128, {0}], "dtype": "{1}"}},
+                                "v": {{"shape": [1, 132, 128, {0}], "dtype": "{1}"}})",
+                             head, type),
+                 R"({"op": "attention", "inputs": ["q", "k", "v"], "output": "y"})", device);
+}
+
+TEST_CASE("prediction, by hand: attention without tensor cores") {
+  // 128 lanes multiply 0.4 of the time, two FLOPs each.
+  const double three = 192.0 * 128 * 64 * 4 / (256 * 0.4) + 192.0 * 128 / 18;
+  const double time = 2 + 1.5 + 2 * (1.5 + three / 1000);
+  CHECK(time == time_to_attend(64, "f32"));
+  CHECK(time == time_to_attend(64, "tf32"));
+  CHECK(time == time_to_attend(64, "fp8_e4m3"));
+  // The units for f64 of Hopper are half as many.
+  const double doubles = 192.0 * 128 * 64 * 4 / (128 * 0.4) + 192.0 * 128 / 18;
+  CHECK(2 + 1.5 + 2 * (1.5 + doubles / 1000) == time_to_attend(64, "f64"));
+}
+
+TEST_CASE("prediction: attention whose rows or heads tensor cores do not take is as that of f32") {
+  for (const int head : {65, 68, 257}) {
+    CAPTURE(head);
+    CHECK(time_to_attend(head, "bf16").m_value == time_to_attend(head, "f32"));
+  }
+  CHECK(5 * time_to_attend(72, "bf16").m_value < time_to_attend(72, "f32").m_value);
+  // Rows of 65 elements, of which 64 are read.
+  const std::string rows =
+      R"("p": {"shape": [1, 132, 256, 65]}, "k": {"shape": [1, 132, 128, 64]})";
+  const std::string views =
+      R"({"op": "slice_view", "inputs": ["p"], "output": "s", "axis": 3, "end": 64},
+         {"op": "attention", "inputs": ["s", "k", "k"], "output": "y"})";
+  CHECK(5 * time_to_attend(64, "bf16").m_value < time_of(rows, views, device_of_cycles()).m_value);
+}
+
+TEST_CASE("prediction: products around a softmax that tensor cores do not take stay apart") {
+  const auto kernels = [](int head) {
+    const Analysis analysis =
+        analyze_graph(testing::graph_of(fmt::format(
+                          R"({{"dtype": "bf16", "tensors": {{"q": {{"shape": [16, 2048, {0}]}},
+                 "k": {{"shape": [16, 2048, {0}]}}, "v": {{"shape": [16, 2048, {0}]}}}},
+                 "ops": [{{"op": "matmul", "inputs": ["q", "k"], "output": "s", "transpose_b": true}},
+                         {{"op": "softmax", "inputs": ["s"], "output": "p", "axes": [-1]}},
+                         {{"op": "matmul", "inputs": ["p", "v"], "output": "y"}}]}})",
+                          head)),
+                      "t", known_devices().front(), std::nullopt);
+    return analysis.graph->plan(PlanKind::kFastest).kernels.size();
+  };
+  CHECK(kernels(64) == 1);
+  CHECK(kernels(68) > 1);
+}
+
 TEST_CASE("prediction, by hand: f64 on a GPU with few units for it") {
   // A thousand negations for each of 132 x 2 units.
   Device device = device_of_cycles();
