@@ -51,6 +51,13 @@ const CountedKernel& KernelModel::count(const Kernel& kernel) {
 }
 
 KernelWork KernelModel::work_of(const Kernel& kernel, const KernelTraffic& traffic) {
+  // Nothing is launched for results without elements.
+  const bool empty = std::ranges::all_of(kernel, [&](OpId id) {
+    return std::ranges::all_of(graph_.ops[id].outputs, [&](TensorId output) {
+      return graph_.tensors[output].elements == 0;
+    });
+  });
+  if (empty) return {};
   std::vector<OpId> products;
   for (const OpId id : kernel) {
     const Op& op = graph_.ops[id];

@@ -520,6 +520,12 @@ TEST_CASE("prediction, by hand: f64 on a GPU with few units for it") {
   CHECK(2 + 1.4 + (tile / (256 * 0.85) + other) / 1000 == time());
 }
 
+TEST_CASE("prediction, by hand: ops without elements take no time") {
+  CHECK(0 == time_of(R"("x": {"shape": [0, 64]})",
+                     R"({"op": "neg", "inputs": ["x"], "output": "y"})", device_of_cycles(),
+                     PlanKind::kUnfused));
+}
+
 TEST_CASE("prediction, by hand: attention of few queries") {
   // Four heads of a query share each of 264 key heads, whose 64 keys and values of 64 are 2 x
   // 2,162,688 bytes; queries and result are 2 x 135,168.
