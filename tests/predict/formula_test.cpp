@@ -526,6 +526,26 @@ TEST_CASE("prediction, by hand: ops without elements take no time") {
                      PlanKind::kUnfused));
 }
 
+TEST_CASE("prediction: the limit takes no longer than a plan") {
+  const auto analysis_of = [](const char* type, const Device& device) {
+    return analyze_graph(testing::graph_of(fmt::format(
+                             R"({{"dtype": "{}", "tensors": {{"x": {{"shape": [4096, 4096]}},
+                 "w": {{"shape": [4096, 4096]}}}}, "ops": [{}]}})",
+                             type, kLinearNeg)),
+                         "t", device, std::nullopt);
+  };
+  for (const Device& device : known_devices()) {
+    for (const char* type : {"f64", "f32", "tf32", "f16", "bf16"}) {
+      CAPTURE(device.name);
+      CAPTURE(type);
+      const Analysis analysis = analysis_of(type, device);
+      const auto time = [&](PlanKind kind) { return analysis.graph->plan(kind).predicted.time_us; };
+      CHECK(time(PlanKind::kLimit) <= time(PlanKind::kFastest));
+      CHECK(4 * time(PlanKind::kLimit) >= time(PlanKind::kFastest));
+    }
+  }
+}
+
 TEST_CASE("prediction, by hand: attention of few queries") {
   // Four heads of a query share each of 264 key heads, whose 64 keys and values of 64 are 2 x
   // 2,162,688 bytes; queries and result are 2 x 135,168.
