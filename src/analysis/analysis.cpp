@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cassert>
 #include <functional>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
 
 namespace fusecalc {
 namespace {
@@ -28,6 +31,24 @@ std::vector<Moved> moved_by_tensor(const OpGraph& graph, const PlanAnalysis& pla
   return moved;
 }
 
+// The first op of the kernel that no other one of those alike holds; kNone where they hold all.
+OpId own_op(const Kernel& ops, const std::unordered_map<OpId, std::size_t>& holders) {
+  const auto own = std::ranges::find_if(ops, [&](OpId op) { return holders.at(op) == 1; });
+  return own == ops.end() ? kNone : *own;
+}
+
+void name_apart(const OpGraph& graph, const std::vector<KernelId>& alike,
+                std::vector<KernelAnalysis>& kernels) {
+  std::unordered_map<OpId, std::size_t> holders;
+  for (const KernelId k : alike) {
+    for (const OpId op : kernels[k].ops) ++holders[op];
+  }
+  for (const KernelId k : alike) {
+    const OpId own = own_op(kernels[k].ops, holders);
+    if (own != kNone) kernels[k].name += fmt::format(" (with {})", graph.ops[own].name);
+  }
+}
+
 }  // namespace
 
 std::vector<Kernel> PlanAnalysis::planned_kernels() const {
@@ -41,6 +62,11 @@ const PlanAnalysis& GraphAnalysis::plan(PlanKind kind) const {
   const auto found = std::ranges::find(plans, kind, &PlanAnalysis::kind);
   assert(found != plans.end());
   return *found;
+}
+
+bool Analysis::lists_nothing() const {
+  const auto is_view = [](const Tensor& tensor) { return tensor.view_of != kNone; };
+  return operations == 0 && !(graph && std::ranges::any_of(graph->graph.tensors, is_view));
 }
 
 std::optional<double> Analysis::predicted_speedup() const {
@@ -59,6 +85,31 @@ std::string kernel_name(const OpGraph& graph, const Kernel& kernel) {
   }
   if (kernel.size() > kShown) name += fmt::format("+{} more", kernel.size() - kShown);
   return name;
+}
+
+void name_kernels(const OpGraph& graph, std::vector<KernelAnalysis>& kernels) {
+  std::unordered_map<std::string, std::vector<KernelId>> named;
+  for (KernelId k = 0; k < kernels.size(); ++k) {
+    kernels[k].name = kernel_name(graph, kernels[k].ops);
+    named[kernels[k].name].push_back(k);
+  }
+  if (named.size() == kernels.size()) return;
+  for (const auto& [name, alike] : named) {
+    if (alike.size() > 1) name_apart(graph, alike, kernels);
+  }
+  // A name of the document may read like one with its addition.
+  std::unordered_set<std::string> taken;
+  for (const KernelAnalysis& kernel : kernels) taken.insert(kernel.name);
+  std::unordered_set<std::string> given;
+  for (KernelAnalysis& kernel : kernels) {
+    if (given.insert(kernel.name).second) continue;
+    std::string numbered;
+    for (std::size_t number = 2; numbered.empty() || !taken.insert(numbered).second; ++number) {
+      numbered = fmt::format("{} #{}", kernel.name, number);
+    }
+    kernel.name = numbered;
+    given.insert(std::move(numbered));
+  }
 }
 
 std::vector<SavedTensor> saved_tensors(const GraphAnalysis& analysis, const PlanAnalysis& plan) {

@@ -22,7 +22,7 @@ namespace fusecalc {
 inline constexpr std::string_view kAnalysisSchema = "fusecalc.analysis/1";
 
 struct KernelAnalysis {
-  std::string name;
+  std::string name;  // no other kernel of the plan has it
   Kernel ops;
   KernelTraffic traffic;
   Verdict launch;  // why our runner cannot launch it, if so
@@ -96,12 +96,18 @@ struct Analysis {
   std::optional<GraphAnalysis> graph;  // the graph form
 
   Savings savings() const { return {unfused.total(), fused.total()}; }
+  // Not even a view.
+  bool lists_nothing() const;
   // By predicted time, unfused over the headline plan; empty where nothing is predicted.
   std::optional<double> predicted_speedup() const;
 };
 
 // The name of a kernel: the names of its first three ops, and how many more there are.
 std::string kernel_name(const OpGraph& graph, const Kernel& kernel);
+// Gives each kernel of a plan its name: kernel_name(), and where several kernels would have the
+// same one, the first op that only this one of them holds: "a+b+c+2 more (with d)". Kernels that
+// this does not tell apart are numbered in the order of the plan: "a #2".
+void name_kernels(const OpGraph& graph, std::vector<KernelAnalysis>& kernels);
 
 // A tensor of which a plan moves fewer bytes than the unfused plan, or more.
 struct SavedTensor {

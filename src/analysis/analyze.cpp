@@ -37,7 +37,6 @@ void add_kernel(PlanAnalysis& plan, KernelAnalysis kernel, const OpGraph& graph)
   plan.bytes.read += kernel.traffic.bytes.read;
   plan.bytes.write += kernel.traffic.bytes.write;
   if (!checked_add(plan.flops, kernel.traffic.flops)) plan.flops = kMaxCount;
-  kernel.name = kernel_name(graph, kernel.ops);
   plan.kernels.push_back(std::move(kernel));
 }
 
@@ -87,6 +86,7 @@ PlanAnalysis analyze_kernels(TrafficCounter& counter, KernelModel& model, PlanKi
     if (plan.recomputation) rename_ops(kernel, *plan.recomputation);
     add_kernel(analysis, std::move(kernel), document);
   }
+  name_kernels(document, analysis.kernels);
   analysis.predicted = predict_plan(counter, plan.kernels, analysis.kernels, work);
   return analysis;
 }
@@ -110,6 +110,7 @@ PlanAnalysis analyze_limit(const OpGraph& graph, const Device& device) {
   if (graph.ops.empty()) return analysis;
   analysis.predicted = kernel.predicted = predict_limit(graph, kernel.traffic, device);
   add_kernel(analysis, std::move(kernel), graph);
+  name_kernels(graph, analysis.kernels);
   return analysis;
 }
 

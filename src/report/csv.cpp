@@ -15,7 +15,7 @@ void write_row(Output& output, const Analysis& analysis, std::string_view plan,
   output.write(fmt::format("{},{},{},{},{},{},{}\n", csv_field(analysis.name), plan,
                            savings.unfused_bytes, savings.fused_bytes, savings.bytes(),
                            shortest_decimal(savings.percent()),
-                           analysis.operations > 0 ? shortest_decimal(savings.speedup()) : ""));
+                           analysis.lists_nothing() ? "" : shortest_decimal(savings.speedup())));
 }
 
 constexpr std::string_view kHead =

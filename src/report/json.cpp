@@ -175,7 +175,7 @@ void write_one(JsonWriter& json, const Analysis& analysis) {
   json.member("fused_bytes", savings.fused_bytes);
   json.member("savings_bytes", savings.bytes());
   json.member("savings_pct", savings.percent());
-  if (analysis.operations > 0) json.member("speedup_estimate", savings.speedup());
+  if (!analysis.lists_nothing()) json.member("speedup_estimate", savings.speedup());
   if (const auto speedup = analysis.predicted_speedup()) {
     json.member("speedup_predicted", std::round(*speedup * 100) / 100);
   }

@@ -82,3 +82,34 @@ TEST_CASE("boundaries are found only for the plans whose boundaries a report sho
   CHECK(of_a[0].bytes_saved == 512);
   CHECK(analysis.graph->plan(PlanKind::kLimit).boundaries->of(0).empty());
 }
+
+TEST_CASE("kernels whose first three ops are alike have names of their own") {
+  GraphAnalysis details;
+  details.graph = graph_of(R"({"tensors": {"x": {"shape": [64]}}, "ops": [
+    {"name": "a", "op": "exp", "inputs": ["x"], "output": "y1"},
+    {"name": "b", "op": "exp", "inputs": ["y1"], "output": "y2"},
+    {"name": "c", "op": "exp", "inputs": ["y2"], "output": "y3"},
+    {"name": "d", "op": "exp", "inputs": ["y3"], "output": "y4"},
+    {"name": "e", "op": "exp", "inputs": ["y3"], "output": "y5"},
+    {"name": "f", "op": "exp", "inputs": ["y4"], "output": "y6"}]})");
+  std::vector<KernelAnalysis> kernels;
+  for (const Kernel& ops : std::vector<Kernel>{{0}, {0, 1, 2, 3}, {0, 1, 2, 4}, {5}, {0}}) {
+    kernels.emplace_back().ops = ops;
+  }
+  name_kernels(details.graph, kernels);
+  std::vector<std::string> names;
+  for (const KernelAnalysis& kernel : kernels) names.push_back(kernel.name);
+  CHECK(names == std::vector<std::string>{"a", "a+b+c+1 more (with d)", "a+b+c+1 more (with e)",
+                                          "f", "a #2"});
+}
+
+TEST_CASE("a graph of views alone has a speedup of 0, one of nothing has none") {
+  const auto of = [](const std::string& ops) {
+    return analyze_graph(graph_of(R"({"tensors": {"x": {"shape": [4, 8]}}, "ops": [)" + ops + "]}"),
+                         "views", known_devices().front(), std::nullopt);
+  };
+  const Analysis views = of(R"({"op": "reshape", "inputs": ["x"], "output": "y", "shape": [32]})");
+  CHECK(views.operations == 0);
+  CHECK_FALSE(views.lists_nothing());
+  CHECK(of("").lists_nothing());
+}

@@ -184,3 +184,16 @@ TEST_CASE("the same input gives the same bytes") {
     CHECK(first == run());
   }
 }
+
+TEST_CASE("a graph of views alone has a speedup, 0, and an empty one has none") {
+  const auto first_row = [](const std::string& ops) {
+    const std::string graph = R"({"tensors": {"x": {"shape": [4, 8]}}, "ops": [)" + ops + "]}";
+    const Outcome outcome = invoke({"analyze", "-", "-f", "csv"}).input(graph).outcome();
+    CHECK(outcome.exit_code == 0);
+    const std::size_t from = outcome.out.find('\n') + 1;
+    return outcome.out.substr(from, outcome.out.find('\n', from) - from);
+  };
+  CHECK(first_row(R"({"op": "reshape", "inputs": ["x"], "output": "y", "shape": [32]})") ==
+        "stdin,auto,0,0,0,0.0,0.0");
+  CHECK(first_row("") == "stdin,auto,0,0,0,0.0,");
+}
