@@ -38,16 +38,17 @@ std::vector<std::string> texts_of(const std::vector<Cell>& row) {
 }
 
 // The first column names the rows. Lists of words, and the last column, go on in further lines.
+// Only the last one is cut: the others hold what one types.
 TextTable::Kind kind_of(const Listing& listing, std::size_t column) {
   const auto has = [&](auto is_kind) {
     return std::ranges::any_of(listing.rows,
                                [&](const std::vector<Cell>& row) { return is_kind(row[column]); });
   };
-  if (column == 0) return TextTable::Kind::kName;
-  if (has([](const Cell& cell) { return std::holds_alternative<Words>(cell); }) ||
-      column + 1 == listing.columns.size()) {
-    return TextTable::Kind::kWords;
+  if (column == 0) return TextTable::Kind::kTerms;
+  if (has([](const Cell& cell) { return std::holds_alternative<Words>(cell); })) {
+    return TextTable::Kind::kTerms;
   }
+  if (column + 1 == listing.columns.size()) return TextTable::Kind::kWords;
   return has([](const Cell& cell) { return std::holds_alternative<std::string>(cell); })
              ? TextTable::Kind::kText
              : TextTable::Kind::kNumber;

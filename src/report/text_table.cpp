@@ -46,7 +46,18 @@ std::size_t word_end(std::string_view text) {
 }
 
 bool may_be_cut(TextTable::Kind kind) {
-  return kind == TextTable::Kind::kName || kind == TextTable::Kind::kWords;
+  return kind == TextTable::Kind::kName || kind == TextTable::Kind::kWords ||
+         kind == TextTable::Kind::kTerms;
+}
+
+std::size_t longest_word(std::string_view text) {
+  std::size_t longest = 0;
+  while (!text.empty()) {
+    const std::size_t end = word_end(text);
+    longest = std::max(longest, display_width(text.substr(0, end)));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return longest;
 }
 
 }  // namespace
@@ -100,6 +111,19 @@ std::vector<std::size_t> TextTable::natural_widths() const {
   return widths;
 }
 
+// Of each column, the longest term.
+std::vector<std::size_t> TextTable::term_widths() const {
+  std::vector<std::size_t> widths(columns_.size(), 0);
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    if (columns_[i].kind != Kind::kTerms) continue;
+    widths[i] = display_width(columns_[i].title);
+    for (const Row& row : rows_) {
+      widths[i] = std::max(widths[i], longest_word(row.cells[i].text));
+    }
+  }
+  return widths;
+}
+
 // The columns of a line; one without a width is not there.
 std::size_t TextTable::taken_by(const std::vector<std::size_t>& widths) const {
   std::size_t taken = indent_;
@@ -110,10 +134,11 @@ std::size_t TextTable::taken_by(const std::vector<std::size_t>& widths) const {
 }
 
 // Takes one column from the widest text that may be cut.
-bool TextTable::shrink(std::vector<std::size_t>& widths, std::size_t least) const {
+bool TextTable::shrink(std::vector<std::size_t>& widths, std::size_t least,
+                       const std::vector<std::size_t>& terms) const {
   std::size_t widest = columns_.size();
   for (std::size_t i = 0; i < columns_.size(); ++i) {
-    if (!may_be_cut(columns_[i].kind) || widths[i] <= least) continue;
+    if (!may_be_cut(columns_[i].kind) || widths[i] <= std::max(least, terms[i])) continue;
     if (widest == columns_.size() || widths[i] > widths[widest]) widest = i;
   }
   if (widest == columns_.size()) return false;
@@ -137,9 +162,10 @@ void TextTable::shrink_to_fit(std::vector<std::size_t>& widths) const {
   const auto bars =
       static_cast<std::size_t>(std::ranges::count(columns_, Kind::kBar, &Column::kind));
   const std::size_t for_bars = bars * (kLeastBar + kGap);
-  while (taken_by(widths) + for_bars > style_.width && shrink(widths, kLeastText)) {
+  const std::vector<std::size_t> terms = term_widths();
+  while (taken_by(widths) + for_bars > style_.width && shrink(widths, kLeastText, terms)) {
   }
-  while (taken_by(widths) > style_.width && shrink(widths, kLeastTextAtAll)) {
+  while (taken_by(widths) > style_.width && shrink(widths, kLeastTextAtAll, terms)) {
   }
 }
 
@@ -186,7 +212,8 @@ std::vector<TextTable::Row> TextTable::lines_of(const Row& row,
                                                 const std::vector<std::size_t>& widths) const {
   std::vector<Row> lines = {row};
   for (std::size_t i = 0; i < columns_.size(); ++i) {
-    if (columns_[i].kind != Kind::kWords || widths[i] == 0) continue;
+    const bool words_wrap = columns_[i].kind == Kind::kWords || columns_[i].kind == Kind::kTerms;
+    if (!words_wrap || widths[i] == 0) continue;
     std::vector<std::string> words = lines_of_words(row.cells[i].text, widths[i]);
     const Row next = {std::vector<Cell>(columns_.size(), Cell("")), row.colour, ""};
     if (lines.size() < words.size()) lines.resize(words.size(), next);

@@ -16,14 +16,15 @@ namespace fusecalc {
 std::vector<std::string> lines_of_words(std::string_view text, std::size_t columns);
 
 // A table for people, at most as wide as its reader's terminal: bars shrink first, then names are
-// cut in the middle, so that they stay distinct, and words go on in lines of their own. Numbers are
-// never cut: columns that still find no room, the last ones first, are written below each row, with
-// their titles.
+// cut in the middle, so that they stay distinct, and words go on in lines of their own. Terms,
+// which a reader types, and numbers are never cut: columns that still find no room, the last ones
+// first, are written below each row, with their titles.
 class TextTable {
  public:
   enum class Kind {
     kName,    // cut in the middle
     kWords,   // as many lines as it takes
+    kTerms,   // the same, but no word of it is cut
     kText,    // whole, flush left
     kNumber,  // whole, flush right
     kBar,     // a share of the cells that are left
@@ -62,11 +63,13 @@ class TextTable {
   };
 
   std::vector<std::size_t> natural_widths() const;
+  std::vector<std::size_t> term_widths() const;
   std::vector<std::size_t> fitted_widths() const;
   void shrink_to_fit(std::vector<std::size_t>& widths) const;
   std::string columns_below(const Row& row, const std::vector<bool>& below) const;
   std::size_t taken_by(const std::vector<std::size_t>& widths) const;
-  bool shrink(std::vector<std::size_t>& widths, std::size_t least) const;
+  bool shrink(std::vector<std::size_t>& widths, std::size_t least,
+              const std::vector<std::size_t>& terms) const;
   void share_out_to_bars(std::vector<std::size_t>& widths) const;
   std::vector<Row> lines_of(const Row& row, const std::vector<std::size_t>& widths) const;
 

@@ -123,3 +123,18 @@ TEST_CASE("bars are drawn in ASCII where the locale is not UTF-8") {
   CHECK(shown("LANG", "en_US.UTF-8").find("████") != std::string::npos);
   CHECK(shown("LC_CTYPE", "C.utf8").find("████") != std::string::npos);
 }
+
+TEST_CASE("names that are typed are whole in the listings, however narrow the terminal") {
+  const Outcome json_rows = invoke({"ops", "-f", "csv"}).outcome();
+  for (const unsigned short columns : std::initializer_list<unsigned short>{60, 80}) {
+    CAPTURE(columns);
+    const std::string shown = invoke({"ops", "-f", "table"}).on_terminal(columns).outcome().out;
+    CHECK(shown.find("softmax_backward") != std::string::npos);
+    CHECK(shown.find("negative_slope") != std::string::npos);
+    for (std::size_t at = json_rows.out.find('\n') + 1; at < json_rows.out.size();
+         at = json_rows.out.find('\n', at) + 1) {
+      const std::string name = json_rows.out.substr(at, json_rows.out.find(',', at) - at);
+      CHECK_MESSAGE(shown.find("\n" + name + " ") != std::string::npos, name);
+    }
+  }
+}
