@@ -298,6 +298,14 @@ class CiTest(unittest.TestCase):
         run, _ = self.gate(code=2, OP_LISTS="nets/*.json", RESULTS="nets")
         self.assertIn("results: nets is there already", run.stderr)
         self.assertEqual(len(list((self.root / "nets").iterdir())), 1)
+        (self.root / "nets/mlp.onnx").write_text("no model")
+        run, _ = self.gate(code=2, OP_LISTS="nets/*")
+        self.assertEqual(run.stderr, "fusecalc: op-lists: nets/mlp.json and nets/mlp.onnx would both "
+                         "be nets/mlp.json in fusecalc-results; rename one\n")
+        run, _ = self.gate(code=2, OP_LISTS=f"../{self.root.name}/nets/mlp.json")
+        self.assertIn(f"the result of ../{self.root.name}/nets/mlp.json would lie outside "
+                      "fusecalc-results", run.stderr)
+        self.assertFalse((self.root / "fusecalc-results").exists())
 
     def test_the_template_for_gitlab(self):
         document = yaml.safe_load((SOURCE / "ci/gitlab.yml").read_text(encoding="utf-8"))
