@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -85,6 +87,19 @@ void check_takes(const Format& format, std::size_t documents) {
                           format.name, documents, listed(several)));
 }
 
+// compare pairs the results of one document by name.
+void warn_of_equal_names(std::span<const Analysis> analyses) {
+  std::set<std::string> names;
+  for (const Analysis& analysis : analyses) {
+    if (names.insert(analysis.name).second) continue;
+    std::fprintf(stderr,
+                 "fusecalc: two results are named %s, and compare refuses a document with both; "
+                 "give each op list its own \"name\", or write one file each\n",
+                 in_quotes(analysis.name).c_str());
+    return;
+  }
+}
+
 void write_all(const Format& format, std::span<const Analysis> analyses, const Style& style,
                Output output) {
   if (analyses.size() == 1) {
@@ -119,10 +134,15 @@ void run(const AnalyzeOptions& options) {
   for (const std::string& path : options.outputs) {
     scope = std::max(scope, format_for_file(path).boundaries(style));
   }
+  bool json = format.name == "json";
+  for (const std::string& path : options.outputs) {
+    json = json || format_for_file(path).name == "json";
+  }
   std::vector<Analysis> analyses;
   for (const std::string& file : files) {
     find_boundaries(analyses.emplace_back(analyze_file(file, options)), scope);
   }
+  if (json) warn_of_equal_names(analyses);
   for (const std::string& path : options.outputs) {
     write_all(format_for_file(path), analyses, style, Output::file(path));
   }

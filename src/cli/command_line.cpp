@@ -116,7 +116,9 @@ void Definition::define_analyze() {
       ->required();
   add_dtype_bytes(app, options.dtype_bytes);
   add_dims(app, options.dims);
-  add_plan(app, options.plan);
+  add_plan(app, options.plan,
+           "compiler, auto, fastest, explicit, limit or unfused\n"
+           "(default: auto, or explicit if there is fuse)");
   app->add_flag("--explain", options.explain, "show each kernel's tensors, and why it ends there");
   add_device(app, options.device);
   add_output_options(app, options.format, options.outputs, format_names());

@@ -55,6 +55,10 @@ CLI::Validator format_meant(const std::vector<std::string_view>& choices) {
       "");
 }
 
+bool names_command(const std::vector<std::string>& rest) {
+  return !rest.empty() && !rest.front().starts_with('-');
+}
+
 }  // namespace
 
 CLI::App* Definition::add_command(const std::string& name, const std::string& description,
@@ -163,12 +167,13 @@ void Definition::offer_devices(CLI::Option* option) {
   choices_.emplace(option, Words(device_names().begin(), device_names().end()));
 }
 
-void Definition::add_plan(CLI::App* app, std::optional<PlanKind>& plan) {
-  add_choice(app->add_option_function<std::string>(
-                    "--plan", [&plan](const std::string& text) { plan = plan_named(text); },
-                    "the plan to compare with unfused (default: auto)")
-                 ->type_name("PLAN"),
-             Words(plan_names().begin(), plan_names().end()));
+void Definition::add_plan(CLI::App* app, std::optional<PlanKind>& plan,
+                          const std::string& description) {
+  add_choice(
+      app->add_option_function<std::string>(
+             "--plan", [&plan](const std::string& text) { plan = plan_named(text); }, description)
+          ->type_name("PLAN"),
+      Words(plan_names().begin(), plan_names().end()));
 }
 
 void Definition::add_device_index(CLI::App* app, int& index) {
@@ -205,7 +210,11 @@ std::string Definition::help_on(const std::string& name) const {
 Command Definition::parse(int argc, const char* const* argv) {
   try {
     app_.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
+  } catch (const CLI::CallForHelp& help) {
+    // Help on a command that there is none of would look as if there were.
+    if (app_.get_subcommands().empty() && names_command(app_.remaining())) {
+      throw Error(Fault::kBadInput, usage_error(help));
+    }
     return ShowText{app_.help()};
   } catch (const CLI::CallForVersion& version) {
     return ShowText{version.what() + std::string("\n")};

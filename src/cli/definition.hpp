@@ -45,7 +45,9 @@ class Definition {
   void add_device(CLI::App* app, std::string& device);
   // To complete; files may be named as well.
   void offer_devices(CLI::Option* option);
-  void add_plan(CLI::App* app, std::optional<PlanKind>& plan);
+  void add_plan(
+      CLI::App* app, std::optional<PlanKind>& plan,
+      const std::string& description = "as in analyze (default: auto; with fuse: explicit)");
   void define_analyze();
   void define_measure();
   void define_sweep();

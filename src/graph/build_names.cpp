@@ -313,6 +313,13 @@ void GraphBuilder::fail_cycle(const std::vector<std::uint32_t>& waiting) const {
   std::ranges::reverse(path);
   const auto first = std::ranges::min_element(path);
   std::rotate(path.begin(), first, path.end());
+  const std::string& made = written_.ops[path[0]].outputs[0];
+  if (path.size() == 1) {
+    fail({Part::kOp, path[0]},
+         fmt::format("reads {0}, which it writes itself; give the output a name of its own, and "
+                     "\"inplace\": {{\"NAME\": {0}}} if it lives in the same memory",
+                     in_quotes(made)));
+  }
   std::string text;
   constexpr std::size_t kShown = 8;
   for (std::size_t i = 0; i < path.size(); ++i) {
@@ -322,8 +329,7 @@ void GraphBuilder::fail_cycle(const std::vector<std::uint32_t>& waiting) const {
     }
     text += written_.ops[path[i]].outputs[0] + " -> ";
   }
-  fail({Part::kOp, path[0]}, "the operations form a cycle: " + printable(text) +
-                                 printable(written_.ops[path[0]].outputs[0]));
+  fail({Part::kOp, path[0]}, "the operations form a cycle: " + printable(text) + printable(made));
 }
 
 }  // namespace fusecalc

@@ -105,3 +105,26 @@ TEST_CASE("import: what is no model, or a damaged one, is refused in one line") 
 TEST_CASE("import: the model that the guide starts from is the one of these tests") {
   CHECK(read_file(tests_folder("../examples") / "layer.pt2") == read_file(model_file("layer.pt2")));
 }
+
+TEST_CASE("import: a dash is standard output, and other files than two of JSON are refused") {
+  const TempDir folder;
+  const std::string model = model_file("layer.pt2");
+  const Outcome plain = invoke({"import", model}).in(folder.path()).outcome();
+  const Outcome dash = invoke({"import", model, "-o", "-"}).in(folder.path()).outcome();
+  CHECK(dash.exit_code == 0);
+  CHECK(dash.out == plain.out);
+  const auto refused = [&](std::vector<std::string> options, const std::string& why) {
+    options.insert(options.begin(), {"import", model});
+    const Outcome outcome = invoke(options).in(folder.path()).outcome();
+    CHECK(outcome.exit_code == 2);
+    CHECK(outcome.out == "");
+    CHECK(outcome.err == "fusecalc: " + why + "\n");
+  };
+  refused({"-o", "x.csv"}, "-o x.csv: import writes JSON, not csv; name a .json file");
+  refused({"--summary", "x.md"},
+          "--summary x.md: import writes JSON, not markdown; name a .json file");
+  refused({"-o", "f.json", "--summary", "./f.json"},
+          "-o f.json and --summary ./f.json are one file; name two");
+  refused({"--summary", "-"}, "--summary -: standard output is the op list's; name a file");
+  CHECK(names_in(folder.path()).empty());
+}

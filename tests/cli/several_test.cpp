@@ -110,3 +110,19 @@ TEST_CASE("one bad op list among several prints nothing") {
   check_refused({"analyze", "lists", "bad.json"}, folder,
                 R"(bad.json: missing key "ops" (or "operations" for a list of sizes))");
 }
+
+TEST_CASE("JSON of op lists with the same name is written, and standard error says so") {
+  const TempDir folder;
+  for (const std::string in : {"a", "b"}) {
+    std::filesystem::create_directories(folder / ("lists/" + in));
+    write_file(folder / ("lists/" + in + "/ok.json"), R"([{"input_size": 4, "output_size": 6}])");
+  }
+  const Outcome outcome = invoke({"analyze", "lists", "-f", "json"}).in(folder.path()).outcome();
+  CHECK(outcome.exit_code == 0);
+  CHECK(json::parse(outcome.out).size() == 2);
+  CHECK(outcome.err ==
+        "fusecalc: two results are named \"ok\", and compare refuses a document with both; give "
+        "each op list its own \"name\", or write one file each\n");
+  CHECK(
+      output_of({"analyze", "lists", "-f", "csv"}, folder).ends_with("ok,auto,20,20,0,0.0,1.0\n"));
+}

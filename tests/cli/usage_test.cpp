@@ -37,6 +37,7 @@ TEST_CASE("a missing or unknown command is refused with the nearest one") {
       {{"analyse"}, "unknown command \"analyse\" (did you mean \"analyze\"?); see fusecalc --help"},
       {{"fuse", "ops.json"}, "unknown command \"fuse\"; see fusecalc --help"},
       {{"ops.json"}, "unknown command \"ops.json\"; see fusecalc --help"},
+      {{"fuse", "--help"}, "unknown command \"fuse\"; see fusecalc --help"},
       {{""}, "unknown command \"\"; see fusecalc --help"},
       {{"--vresion"},
        "unknown option \"--vresion\" (did you mean \"--version\"?); see fusecalc --help"},
