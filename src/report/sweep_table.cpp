@@ -1,7 +1,9 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,20 +55,23 @@ Shown read_shown(const SweepFolder& folder) {
 struct PlanFigure {
   std::string_view title;
   std::string (*cell)(const PlanOfPoint&);
+  std::optional<double> PlanOfPoint::*value;
 };
 
 // Those that are known, times first.
 std::vector<PlanFigure> figures_of(const Shown& shown) {
   std::vector<PlanFigure> figures;
   if (shown.measured) {
-    figures.push_back(
-        {"measured time", [](const PlanOfPoint& plan) { return time_in_words(plan.measured_us); }});
+    figures.push_back({"measured time",
+                       [](const PlanOfPoint& plan) { return time_in_words(plan.measured_us); },
+                       &PlanOfPoint::measured_us});
   }
   if (shown.predicted) {
     figures.push_back({"predicted time",
-                       [](const PlanOfPoint& plan) { return time_in_words(plan.predicted_us); }});
+                       [](const PlanOfPoint& plan) { return time_in_words(plan.predicted_us); },
+                       &PlanOfPoint::predicted_us});
   }
-  figures.push_back({"bytes", bytes_in_words});
+  figures.push_back({"bytes", bytes_in_words, &PlanOfPoint::bytes});
   return figures;
 }
 
@@ -88,10 +93,10 @@ std::string cell_of(const PointResult& point, const std::string& plan, const Pla
   return found == point.plans.end() ? std::string() : figure.cell(*found);
 }
 
-// The best plan, or what became of a point without a result.
-std::string outcome_of(const PointResult& point) {
+// The best plans, or what became of a point without a result.
+std::string outcome_of(const PointResult& point, const std::vector<std::string>& best) {
   switch (point.state) {
-    case PointState::kDone: return point.best;
+    case PointState::kDone: return fmt::format("{}", fmt::join(best, ", "));
     case PointState::kFailed: return "failed: " + printable(point.error, kNoLimit);
     case PointState::kMissing: return "missing";
   }
@@ -117,7 +122,7 @@ TextTable table_of(const SweepDefinition& sweep, const Shown& shown, const PlanF
   for (const SweepAxis& axis : sweep.axes) columns.push_back({printable(axis.name), Kind::kNumber});
   const std::vector<std::string> plans = plans_with(shown, figure);
   for (const std::string& plan : plans) columns.push_back({printable(plan), Kind::kNumber});
-  columns.push_back({"best", Kind::kName});
+  columns.push_back({"best", Kind::kWords});
   TextTable table(std::move(columns), style);
   for (const PointResult& point : shown.points) {
     std::vector<TextTable::Cell> row;
@@ -127,7 +132,7 @@ TextTable table_of(const SweepDefinition& sweep, const Shown& shown, const PlanF
       row.emplace_back(std::to_string(dim.extent));
     }
     for (const std::string& plan : plans) row.emplace_back(cell_of(point, plan, figure));
-    row.emplace_back(outcome_of(point));
+    row.emplace_back(outcome_of(point, plans_with_least(point.plans, figure.value)));
     table.add(std::move(row));
   }
   return table;
@@ -154,7 +159,7 @@ Listing rows_of(const SweepDefinition& sweep, const Shown& shown) {
     if (with_device) row.emplace_back(point.device);
     for (const DimOverride& dim : sweep.point(point.index).dims) row.emplace_back(dim.extent);
     for (const auto& [plan, figure] : columns) row.emplace_back(cell_of(point, plan, figure));
-    row.emplace_back(outcome_of(point));
+    row.emplace_back(outcome_of(point, point.as_good));
   }
   return listing;
 }

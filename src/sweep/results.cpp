@@ -64,12 +64,8 @@ void choose_best(PointResult& point) {
       return plan.name != kBound && (plan.*row.figure).has_value();
     };
     if (std::ranges::count_if(point.plans, has) < row.least) continue;
-    const PlanOfPoint* best = nullptr;
-    for (const PlanOfPoint& plan : point.plans) {
-      if (!has(plan)) continue;
-      if (best == nullptr || *(plan.*row.figure) < *(best->*row.figure)) best = &plan;
-    }
-    point.best = best->name;
+    point.as_good = plans_with_least(point.plans, row.figure);
+    point.best = point.as_good.front();
     point.ranking = row.ranking;
     return;
   }
@@ -140,7 +136,7 @@ PointResult read_point(const SweepFolder& folder, std::size_t index) {
 class BestPlans {
  public:
   explicit BestPlans(const SweepDefinition& definition)
-      : definition_(definition), of_(definition.size(), kNone) {}
+      : definition_(definition), of_(definition.size(), kNone), as_good_(definition.size(), 0) {}
 
   void add(const PointResult& point) {
     if (point.best.empty()) return;
@@ -148,6 +144,7 @@ class BestPlans {
     const auto found = std::ranges::find(known_, key);
     of_[point.index] = static_cast<std::uint8_t>(found - known_.begin());
     if (found == known_.end()) known_.push_back(key);
+    for (const std::string& plan : point.as_good) as_good_[point.index] |= bit_of(plan);
   }
 
   std::vector<Crossover> crossovers() const {
@@ -175,6 +172,7 @@ class BestPlans {
       const std::uint8_t now = of_[point];
       if (now == kNone) continue;
       if (before != kNone && known_[now].first != known_[before].first) {
+        if ((as_good_[point] & bits_.at(known_[before].first)) != 0) continue;
         found.push_back({.point = point,
                          .axis = axis,
                          .from = known_[before].first,
@@ -185,9 +183,17 @@ class BestPlans {
     }
   }
 
+  // Of a few plans: a result has no more than seven.
+  std::uint32_t bit_of(const std::string& plan) {
+    const std::size_t place = bits_.size();
+    return bits_.try_emplace(plan, place < 32 ? std::uint32_t{1} << place : 0).first->second;
+  }
+
   const SweepDefinition& definition_;
   std::vector<std::pair<std::string, Ranking>> known_;
   std::vector<std::uint8_t> of_;  // the place in known_
+  std::map<std::string, std::uint32_t> bits_;
+  std::vector<std::uint32_t> as_good_;  // the bits of the plans that are as good as the best
 };
 
 }  // namespace
@@ -196,6 +202,22 @@ std::string_view name_of(Ranking ranking) {
   static constexpr std::array<std::string_view, 3> kNames = {"measured time", "predicted time",
                                                              "bytes"};
   return kNames[static_cast<std::size_t>(ranking)];
+}
+
+// In the order of the plans: unfused before compiler before auto.
+std::vector<std::string> plans_with_least(const std::vector<PlanOfPoint>& plans,
+                                          std::optional<double> PlanOfPoint::*figure) {
+  std::vector<std::string> least;
+  double value = 0;
+  for (const PlanOfPoint& plan : plans) {
+    if (plan.name == kBound || !(plan.*figure)) continue;
+    if (least.empty() || *(plan.*figure) < value) {
+      least.clear();
+      value = *(plan.*figure);
+    }
+    if (*(plan.*figure) <= value) least.push_back(plan.name);
+  }
+  return least;
 }
 
 SweepSummary read_sweep(const SweepFolder& folder,

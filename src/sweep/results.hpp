@@ -40,10 +40,12 @@ struct PointResult {
   JsonValue figures{};
   std::vector<PlanOfPoint> plans{};
   std::string best{};  // the plan with the least of `ranking`; empty if there are no plans
+  std::vector<std::string> as_good{};  // every plan with as little of it, the best first
   Ranking ranking = Ranking::kBytes;
 };
 
-// Along one dim, with the values of all others fixed: from this value on another plan is best.
+// Along one dim, with the values of all others fixed: from this value on another plan is best, and
+// the one before is worse.
 struct Crossover {
   std::size_t point = 0;  // the first with the new plan
   std::size_t axis = 0;
@@ -51,6 +53,10 @@ struct Crossover {
   std::string to;
   Ranking ranking = Ranking::kBytes;
 };
+
+// The plans that have the least of a figure: the bound is none.
+std::vector<std::string> plans_with_least(const std::vector<PlanOfPoint>& plans,
+                                          std::optional<double> PlanOfPoint::*figure);
 
 struct SweepSummary {
   std::size_t done = 0;

@@ -98,6 +98,25 @@ TEST_CASE("times decide where two plans have them: measured before predicted, ba
   CHECK(points[3].ranking == Ranking::kMeasuredTime);
 }
 
+TEST_CASE("where plans are equally good all are named, and the one before stays the best") {
+  WrittenSweep sweep;
+  const auto point = [&](std::size_t place, int compiler, int automatic) {
+    sweep.result(place, WrittenSweep::bytes("unfused", 9) + "," +
+                            WrittenSweep::bytes("compiler", compiler) + "," +
+                            WrittenSweep::bytes("auto", automatic));
+  };
+  point(0, 5, 4);
+  point(1, 4, 4);
+  point(2, 5, 4);
+  point(3, 3, 4);
+  const std::vector<PointResult> points = sweep.read();
+  CHECK(points[1].best == "compiler");
+  CHECK(points[1].as_good == std::vector<std::string>{"compiler", "auto"});
+  REQUIRE(sweep.summary.crossovers.size() == 1);
+  CHECK(sweep.summary.crossovers[0].point == 3);
+  CHECK(sweep.summary.crossovers[0].from == "auto");
+}
+
 TEST_CASE("a point carries every figure of its result, but neither schema, inputs nor kernels") {
   WrittenSweep sweep;
   sweep.result(0, R"("auto": {"total": 1, "new": {"figure": [1, {"kernels": 2, "x": 3}]}})");
