@@ -108,10 +108,11 @@ void write_markdown(const Analysis& analysis, const Style& style, Output& output
     }
   } else {
     write_row(output, "unfused", std::to_string(analysis.operations), "", analysis.unfused);
-    write_row(output, "fused", analysis.operations > 0 ? "1" : "0", "", analysis.fused);
+    write_row(output, "auto (fused)", analysis.operations > 0 ? "1" : "0", "", analysis.fused);
   }
   if (analysis.operations == 0) {
-    output.write("\nNo operations.\n");
+    output.write(analysis.lists_nothing() ? "\nNo operations.\n"
+                                          : "\nViews alone, which move nothing.\n");
     return;
   }
   if (!analysis.graph) {
@@ -121,8 +122,8 @@ void write_markdown(const Analysis& analysis, const Style& style, Output& output
     return;
   }
   output.write(fmt::format(
-      "\n{} saves **{} %** of the traffic; predicted speedup **{:.2f}x** on {} (by bytes alone "
-      "{}x).\n",
+      "\n{} saves **{} %** of the traffic; speedup **{:.2f}x** by predicted time on {}, {}x by "
+      "bytes alone.\n",
       name_of(analysis.plan), shortest_decimal(savings.percent()),
       analysis.predicted_speedup().value_or(1), markdown_text(analysis.graph->device.name),
       shortest_decimal(savings.speedup())));

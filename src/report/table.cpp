@@ -71,7 +71,10 @@ class Table {
   void write() {
     write_title();
     write_plans();
-    if (analysis_.operations == 0) return;
+    if (analysis_.operations == 0) {
+      if (!analysis_.lists_nothing()) line("\n  views alone, which move nothing");
+      return;
+    }
     const Savings savings = analysis_.savings();
     const bool less = savings.bytes() >= 0;
     const auto difference = static_cast<std::uint64_t>(less ? savings.bytes() : -savings.bytes());
@@ -103,18 +106,18 @@ class Table {
     const Prediction& after = headline().predicted;
     const double saved = before.time_us - after.time_us;
     const std::string time = coloured(human_time(std::abs(saved)), kBold, style_);
-    line("\n  {} {} and {} on {}", name_of(analysis_.plan), bytes,
-         saved >= 0 ? (analysis_.savings().bytes() >= 0 ? "" : "saves ") + time
-                    : "takes " + time + " more",
+    const bool fewer = analysis_.savings().bytes() >= 0;
+    line("\n  {} {} {} {} on {}", name_of(analysis_.plan), bytes,
+         saved < 0 && fewer ? "but" : "and",
+         saved >= 0 ? (fewer ? "" : "saves ") + time : "takes " + time + " more",
          printable(graph.device.name));
-    line("  predicted speedup {}x (by bytes alone {}x)",
+    line("  speedup {}x by predicted time, {}x by bytes alone",
          coloured(fmt::format("{:.2f}", analysis_.predicted_speedup().value_or(1)), kBold, style_),
          shortest_decimal(analysis_.savings().speedup()));
     const Prediction& fastest = graph.plan(PlanKind::kFastest).predicted;
     constexpr double kTelling = 0.98;
     if (analysis_.plan == PlanKind::kAuto && fastest.time_us < kTelling * after.time_us) {
-      line("  --plan fastest is predicted to take {} less",
-           human_time(after.time_us - fastest.time_us));
+      line("  for time use --plan fastest ({}); auto for bytes", human_time(fastest.time_us));
     }
     if (!graph.device.constants.calibrated()) {
       line("  {}", coloured(fmt::format("times: from {}'s datasheet, within {:.0f} % or so",
@@ -168,7 +171,7 @@ class Table {
                  {share_of(bytes.total(), most), code}});
     };
     add("unfused", analysis_.operations, analysis_.unfused, kBefore);
-    add("fused", analysis_.operations > 0 ? 1 : 0, analysis_.fused, kAfter);
+    add("auto (fused)", analysis_.operations > 0 ? 1 : 0, analysis_.fused, kAfter);
   }
 
   void add_plans_of_graph(TextTable& table) const {
@@ -285,6 +288,9 @@ class Table {
     line("");
     table.write(output_);
     write_rest(rows.size(), "kernel");
+    if (reports.size() > 1) {
+      line("  {}", coloured("times: each kernel alone; the plan is back to back", kFaint, style_));
+    }
   }
 
   // Whole lines.
@@ -321,7 +327,9 @@ class Table {
       const std::string shared = fmt::format(
           "{} (shares {})", printable(kernel_name_of(headline().kernels[boundary.with])),
           printable(tensor_name(boundary.tensor)));
-      const std::string reason = printable(full_reason_of(*analysis_.graph, boundary), kNoLimit);
+      std::string reason = printable(full_reason_of(*analysis_.graph, boundary), kNoLimit);
+      const bool for_time = headline().kind == PlanKind::kFastest && boundary.verdict.legal();
+      if (for_time && boundary.bytes_saved > 0) reason += ", but fastest chooses by predicted time";
       if (!told.insert(without_numbers(shared) + reason).second) continue;
       constexpr std::string_view kNotFused = "not fused with";
       std::string lines = explained(

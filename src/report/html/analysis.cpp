@@ -75,7 +75,7 @@ class AnalysisPage {
     std::vector<HtmlFigure> figures;
     figures.push_back(
         {.value = human_bytes(size),
-         .words = fmt::format("{} DRAM traffic with {}", less ? "less" : "more", fused_name()),
+         .words = fmt::format("{} bytes moved with {}", less ? "fewer" : "more", fused_name()),
          .tone = less ? "good" : "bad"});
     figures.push_back({.value = shortest_decimal(savings.percent()) + " %",
                        .words = "of the bytes saved",
@@ -122,7 +122,9 @@ class AnalysisPage {
 
   std::string plans() const {
     HtmlTable table{.id = id("plan-table"),
-                    .caption = "Bytes of each plan, counted exactly, and its predicted time",
+                    .caption = analysis_.graph
+                                   ? "Bytes of each plan, counted exactly, and its predicted time"
+                                   : "Bytes of each plan, counted exactly",
                     .columns = {{"plan"},
                                 {"kernels", true},
                                 {analysis_.graph ? "time" : "", true},
@@ -137,7 +139,7 @@ class AnalysisPage {
       table.rows.push_back(plan_row("unfused", "one kernel per operation",
                                     grouped_digits(analysis_.operations), analysis_.unfused, "",
                                     most, "before"));
-      table.rows.push_back(plan_row("fused", "all operations in one kernel", any ? "1" : "0",
+      table.rows.push_back(plan_row("auto (fused)", "all operations in one kernel", any ? "1" : "0",
                                     analysis_.fused, "", most, "after"));
       return table.html();
     }
