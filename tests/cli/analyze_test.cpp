@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "support/files.hpp"
 #include "support/invocation.hpp"
@@ -196,4 +197,22 @@ TEST_CASE("a graph of views alone has a speedup, 0, and an empty one has none") 
   CHECK(first_row(R"({"op": "reshape", "inputs": ["x"], "output": "y", "shape": [32]})") ==
         "stdin,auto,0,0,0,0.0,0.0");
   CHECK(first_row("") == "stdin,auto,0,0,0,0.0,");
+}
+
+TEST_CASE("the headline says what is by time and what by bytes, and fastest by which it chooses") {
+  // auto has fewer bytes than fastest here, and takes more time.
+  std::vector<std::string> words = {
+      "analyze", "@weighted_values_residual_layer_norm", "--dim", "D=256", "--dim", "L=4096", "-f",
+      "table"};
+  const std::string shown = invoke(words).outcome().out;
+  CHECK(shown.find("x by predicted time, 1.21x by bytes alone\n") != std::string::npos);
+  words.insert(words.end(), {"--plan", "fastest", "--explain"});
+  const std::string fastest = invoke(words).outcome().out;
+  CHECK(fastest.find("but fastest chooses by predicted time") != std::string::npos);
+}
+
+TEST_CASE("the page counts bytes that are moved, and does not call them DRAM traffic") {
+  const std::string page = invoke({"analyze", "@softmax", "-f", "html"}).outcome().out;
+  CHECK(page.find(" bytes moved with auto") != std::string::npos);
+  CHECK(page.find("DRAM traffic with") == std::string::npos);
 }
