@@ -80,7 +80,7 @@ struct FetchedTiles {
   static constexpr int kPieces = Tile::kBytes / kPiece / kThreads;
   static constexpr int kStageBytes = Tile::kBytes + (kShifts ? kLines * 16 : 0);
   static constexpr bool kTwoByLine = kTwo && !kAcross;
-  static constexpr int kSources = kTwoByLine ? 2 : 1;  // of a thread
+  static constexpr int kSources = kTwoByLine ? 2 : 1;           // of a thread
   static constexpr int kTileLines = kAcross ? kDepth : kLines;  // as they lie in memory
   static constexpr int kMore = kShifts ? 16 / kSize : 0;  // elements behind a tile that are copied
   static_assert(kThreads % kPerLine == 0 && kPieces > 0, "threads keep their place in lines");

@@ -32,8 +32,8 @@ constexpr std::array<std::string_view, 65> kReasons = {
     "pointwise ops over rows that fit one block's shared memory and registers, in 32-bit floats",
     "{0} cannot start before the whole tensor is reduced, and the tensor does not fit on chip",
     "{1} reads elements at other places of the rows of {0}, which other threads of a kernel hold",
-    "{0} and {1} work in different orders, and a kernel that holds whole rows for {5} changes their "
-    "order only as it stores them, or where views (permute_view) of its inputs do",
+    "{0} and {1} work in different orders, and a kernel that holds whole rows for {5} changes "
+    "their order only as it stores them, or where views (permute_view) of its inputs do",
     "{0} and {1} have the rows of {5} in different orders, and a general compiler keeps to one",
     "{1} may read rows that another block of {0} has not written yet",
     "the loss that {0} computes is known only after all rows are reduced",
