@@ -13,9 +13,9 @@ namespace fusecalc {
 std::optional<StridedMap> part_taken_by(const OpGraph& graph, const Op& op,
                                         const Outline::Input& input);
 
-// Where ops take parts of values. And the values of which they take parts, by views or slices, that
-// have elements in common: in a kernel, such elements count once. (Parts that have none in common
-// need no places: they add up.)
+// Which places of values ops take, by views, slices or indices. And of which values they take
+// parts, by views or slices, that have elements in common: in a kernel, such elements count once.
+// (Parts that have none in common need no places: they add up.)
 class Overlaps {
  public:
   explicit Overlaps(const OpGraph& graph);

@@ -4,9 +4,9 @@
     demand_oracle.py BINARY [--lists N] [--seed S] [--first I]
 
 The model follows docs/bytes.md from the results back to the inputs, tensor by tensor. Two kinds of list:
-- demand: custom ops with several results, parts of results (slices, gathers, views, "reads"; equal ones of several), scatters
-  with fewer and with more indices than rows, other ops that overwrite a part in place, 4-bit types.
-  All rows fit on chip.
+- demand: custom ops with several results, parts of results (slices, gathers, views, "reads"), equal parts of
+  several, scatters with fewer and with more indices than rows, other ops that overwrite a part in place,
+  4-bit types. All rows fit on chip.
 - looks: a normalisation, or a reduction and what works on its result, of one row, of many, or of
   columns, around the size that fits on chip, with weights and 4-bit types.
 Checked are the kernels of every plan, by the ops that the plan names, and the limit. A list of the

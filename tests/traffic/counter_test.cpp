@@ -509,43 +509,6 @@ TEST_CASE("elements that several ops need for the same part of a result are read
       {"op": "mul", "inputs": ["x", "x"], "output": "y", "reads": {"x": 3}}]})")) == Bytes{12, 64});
 }
 
-TEST_CASE("what equal slices and equal indices take of a tensor is read once") {
-  const auto bytes_of_both = [](const std::string& ops) {
-    return kernel_bytes(graph_of(
-        R"({"tensors": {"x": {"shape": [64, 64]}, "z": {"shape": [64, 64]},
-                        "i": {"shape": [3], "dtype": "i64"}, "k": {"shape": [3], "dtype": "i64"}},
-            "ops": [{"op": "relu", "inputs": ["x"], "output": "a"}, )" +
-        ops + R"(, {"op": "add", "inputs": ["c", "d"], "output": "y"}]})"));
-  };
-  constexpr std::uint64_t kRow = 64 * 4;
-  const std::string sum = R"({"op": "add", "inputs": ["x", "z"], "output": "b"}, )";
-  const auto slice = [](const std::string& from, const std::string& to, const std::string& more) {
-    return R"({"op": "slice", "inputs": [")" + from + R"("], "output": ")" + to + R"(", )" + more +
-           "}";
-  };
-  const std::string rows = R"("axis": 0, "start": 8, "end": 10)";
-  const std::string others = R"("axis": 0, "start": 9, "end": 11)";
-  CHECK(bytes_of_both(sum + slice("a", "c", rows) + ", " + slice("b", "d", rows)) ==
-        Bytes{4 * kRow, 2 * kRow});
-  CHECK(bytes_of_both(slice("a", "c", rows) + ", " + slice("x", "d", rows)) ==
-        Bytes{2 * kRow, 2 * kRow});
-  // Of others, it is not known what they have in common.
-  CHECK(bytes_of_both(sum + slice("a", "c", rows) + ", " + slice("b", "d", others)) ==
-        Bytes{6 * kRow, 2 * kRow});
-  const auto gather = [](const std::string& from, const std::string& indices,
-                         const std::string& to) {
-    return R"({"op": "gather", "inputs": [")" + from + R"(", ")" + indices +
-           R"("], "axis": 0, "output": ")" + to + R"("})";
-  };
-  constexpr std::uint64_t kIndices = 3 * 8;
-  CHECK(bytes_of_both(sum + gather("a", "i", "c") + ", " + gather("b", "i", "d")) ==
-        Bytes{6 * kRow + kIndices, 3 * kRow});
-  CHECK(bytes_of_both(gather("a", "i", "c") + ", " + gather("x", "i", "d")) ==
-        Bytes{3 * kRow + kIndices, 3 * kRow});
-  CHECK(bytes_of_both(sum + gather("a", "i", "c") + ", " + gather("b", "k", "d")) ==
-        Bytes{9 * kRow + 2 * kIndices, 3 * kRow});
-}
-
 TEST_CASE("concat moves its parts; made in the same kernel they are not moved twice") {
   const OpGraph graph =
       graph_of(R"({"tensors": {"x": {"shape": [10, 64]}, "z": {"shape": [30, 64]}},
