@@ -145,6 +145,12 @@ bool LibraryMatch::bias_fits() const {
 
 }  // namespace
 
+bool LibraryMatmul::has_odd_lines() const {
+  if (operand == DType::kF64 || operand == DType::kF32 || n == 1) return false;
+  const std::uint64_t operands = bytes_of(operand, a_line) | bytes_of(operand, b_line);
+  return (operands | bytes_of(outcome, result_line)) % 16 != 0;
+}
+
 std::optional<LibraryProduct> library_product(const KernelView& kernel, const Op& contraction,
                                               const MatrixProduct& product) {
   const OpGraph& graph = kernel.graph();

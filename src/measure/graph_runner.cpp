@@ -32,13 +32,14 @@ struct DraftedPlan {
   std::vector<Draft> drafts;
 };
 
-DraftedPlan drafted(TrafficCounter& counter, const NamedPlan& plan) {
+DraftedPlan drafted(TrafficCounter& counter, const NamedPlan& plan, bool all_ways) {
   DraftedPlan result{.plan = plan, .counter = counter, .drafts = {}};
   for (const Kernel& ops : plan.kernels) {
     Draft& draft = result.drafts.emplace_back();
     draft.ops = &ops;
     try {
       draft.code = generate(counter, ops, counter.device());
+      if (!all_ways) draft.code->others.clear();
     } catch (const Error& error) {
       if (error.fault() != Fault::kUnavailable) throw;
       draft.reason = error.what();
@@ -47,12 +48,26 @@ DraftedPlan drafted(TrafficCounter& counter, const NamedPlan& plan) {
   return result;
 }
 
+void keep_source(const std::string& folder, const std::string& plan, std::size_t kernel,
+                 const std::string& text) {
+  Output file = Output::file(fmt::format("{}/{}.{}.cu", folder, plan, kernel));
+  file.write(text);
+  file.finish();
+}
+
+// Those of the first ways: of no other, if one does not compile.
 void keep_sources(const DraftedPlan& plan, const std::string& folder) {
   for (std::size_t k = 0; k < plan.drafts.size(); ++k) {
-    if (!plan.drafts[k].code) continue;
-    Output file = Output::file(fmt::format("{}/{}.{}.cu", folder, plan.plan.key, k));
-    file.write(plan.drafts[k].code->source.text);
-    file.finish();
+    const std::optional<GeneratedKernel>& code = plan.drafts[k].code;
+    if (code) keep_source(folder, plan.plan.key, k, code->source.text);
+  }
+}
+
+// Those of the ways that were chosen.
+void keep_sources(const PreparedPlan& plan, const std::string& folder) {
+  for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
+    const std::string* const text = plan.kernels[k].source;
+    if (text != nullptr) keep_source(folder, plan.key, k, *text);
   }
 }
 
@@ -159,8 +174,9 @@ Measurement measure_graph(GpuBackend& gpu, TrafficCounter& counter, const NamedP
     progress("generating kernels");
     std::optional<TrafficCounter> own;
     if (fused.graph != nullptr) own.emplace(*fused.graph, counter.device());
-    const std::vector<DraftedPlan> drafts = {drafted(counter, unfused),
-                                             drafted(own ? *own : counter, fused)};
+    const std::vector<DraftedPlan> drafts = {
+        drafted(counter, unfused, options.all_ways),
+        drafted(own ? *own : counter, fused, options.all_ways)};
     if (sources) {
       for (const DraftedPlan& plan : drafts) keep_sources(plan, *sources);
     }
@@ -169,6 +185,9 @@ Measurement measure_graph(GpuBackend& gpu, TrafficCounter& counter, const NamedP
     Preparation preparation(gpu, memory);
     std::vector<PreparedPlan> plans = prepared(preparation, drafts, progress);
     choose_variants(gpu, memory, plans, progress);
+    if (sources) {
+      for (const PreparedPlan& plan : plans) keep_sources(plan, *sources);
+    }
     std::vector<PlanMeasurement> checked(2);
     check_plans(gpu, graph, memory, {plans[0], graph, unfused.kernels},
                 {plans[1], own ? own->graph() : graph, fused.kernels}, checked, progress);

@@ -20,6 +20,7 @@ struct MeasureOptions {
   std::optional<std::size_t> runs;  // the exact number of timed runs
   double time_budget_s = 0.5;       // for all timing together
   std::uint64_t seed = 0;
+  bool all_ways = true;  // time all ways to run a kernel for the fastest, not the first one alone
 };
 
 // Reports the current activity to the user.
@@ -37,6 +38,7 @@ struct Variant {
   std::string schedule{};  // description
   std::string name{};      // what distinguishes it from the others: "cuBLASLt"
   KnownGaps gaps{};
+  const std::string* source = nullptr;  // the text that was generated; none of the library
 };
 
 // A kernel of a plan, ready to run: its buffers exist and hold data.
@@ -50,8 +52,9 @@ struct PreparedKernel {
   std::string schedule{};
   std::string choice{};  // why this variant runs, if there are several
   KnownGaps gaps{};
-  // If there are several, choose_variant() (measure/variant.hpp) fills in steps, schedule, choice
-  // and gaps from the fastest.
+  const std::string* source = nullptr;
+  // If there are several, choose_variant() (measure/variant.hpp) fills in steps, schedule, choice,
+  // gaps and source from the fastest.
   std::vector<Variant> variants{};
 };
 

@@ -85,6 +85,7 @@ void Preparation::finish(const Progress& progress) {
     kernel.main = variants.front().main;
     kernel.schedule = std::move(variants.front().schedule);
     kernel.gaps = std::move(variants.front().gaps);
+    kernel.source = variants.front().source;
     if (added.lone() && !added.no_product.empty()) {
       kernel.choice = "generated, because " + added.no_product;
     }
@@ -101,7 +102,7 @@ void Preparation::compile(const Progress& progress) {
     }
   };
   for (const Added& added : added_) {
-    if (!added.ours()) continue;
+    if (!added.ours() && !added.code->packing) continue;
     need(*added.code);
     for (const GeneratedKernel& other : added.code->others) need(other);
   }
@@ -119,7 +120,7 @@ void Preparation::compile(const Progress& progress) {
 
 std::vector<Variant> Preparation::variants_of(const Added& added) {
   std::vector<Variant> variants;
-  if (added.products.empty() || !added.lone() || added.pads()) {
+  if (added.ours()) {
     variants.push_back(generated_variant(*added.code, added));
     for (const GeneratedKernel& other : added.code->others) {
       variants.push_back(generated_variant(other, added));
@@ -152,7 +153,8 @@ Variant Preparation::generated_variant(const GeneratedKernel& code, const Added&
   Variant variant{.steps = {first_entry(code, added.workspace)},
                   .schedule = code.schedule,
                   .name = code.schedule,
-                  .gaps = code.gaps};
+                  .gaps = code.gaps,
+                  .source = &code.source.text};
   for (std::size_t i = 0; i < code.following.size(); ++i) {
     variant.steps.emplace_back(entry_of(code, i + 1, code.following[i], added.workspace));
   }

@@ -18,7 +18,7 @@ class Preparation {
 
   // Prepares the launch of `kernel`, whose address must stay valid. An unfused product runs in the
   // library, as in any framework, by the fastest of a few algorithms, and in a generated kernel
-  // only if the library does not support it.
+  // only if the library does not support it, or if that is faster where the library is slow.
   void add(const GeneratedKernel& code, PreparedKernel& kernel);
   // Finishes all kernels added, including all variants of each.
   void finish(const Progress& progress);
@@ -34,8 +34,11 @@ class Preparation {
     bool lone() const { return kernel->operations == 1; }
     // Whether tiles take the operands only after a copy, which the library does without.
     bool pads() const { return code->packing && code->library && code->library->a != kNone; }
-    // Whether generated code runs, or may run.
-    bool ours() const { return products.empty() || !lone() || code->packing; }
+    // Whether generated code runs, or may run: instead of a product of the library alone where that
+    // is slow.
+    bool ours() const {
+      return products.empty() || !lone() || pads() || code->library->matmul.has_odd_lines();
+    }
   };
 
   MatmulOperands operands_of(const LibraryProduct& product, const Added& added) const;

@@ -86,6 +86,7 @@ void choose_variant(GpuBackend& gpu, PreparedKernel& kernel) {
   kernel.main = variant.main;
   kernel.schedule = std::move(variant.schedule);
   kernel.gaps = std::move(variant.gaps);
+  kernel.source = variant.source;
   kernel.choice = choice.reason;
 }
 

@@ -383,7 +383,7 @@ KernelWork KernelModel::product_work(const Kernel& kernel, OpId id, const Kernel
       holds_rows_of(graph_, kernel, counter_.phases().resolve(kernel).phases(), id);
   if (row_held) return products_.whole_rows_work(product);
   const bool lone = kernel.size() == 1;
-  if (lone && !products_.pads(product)) return products_.library_work(product);
+  if (lone && !products_.contests(product)) return products_.library_work(product);
   const KernelWork own = products_.tile_work(product);
   if (product.shape.halves || product.makes_rows) return own;
   // The library adds a bias for its columns, and knows the tanh form of gelu only.

@@ -169,7 +169,7 @@ ProductModel::Tiling ProductModel::library_tiling(const ProductKernel& product, 
   return best;
 }
 
-// A long product runs at the power limit, and its clock falls.
+// A long product of tensor cores runs at the power limit, and its clock falls.
 KernelWork ProductModel::library_work(const ProductKernel& product) {
   const bool tensor_cores = tensor_share(product.type, device_) > 0;
   const double share = tensor_cores ? 1 : kLanesShare;
@@ -193,11 +193,9 @@ KernelWork ProductModel::library_work(const ProductKernel& product, double rate,
   // Lines that do not start at multiples of 16 bytes rule out the copy engine, and those of an odd
   // number of elements all that moves several.
   constexpr double kUnaligned = 2.8;
-  constexpr double kOdd = 5.6;
-  const auto in_whole = [&](std::uint64_t elements) { return product.bytes(elements) % 16 == 0; };
-  const bool aligned = in_whole(shape.n) && in_whole(shape.k);
+  constexpr double kOdd = 7.2;
   const bool odd = shape.n % 2 == 1 || shape.k % 2 == 1;
-  if (!aligned && tensor_cores && shape.n > 1) cycles *= odd ? kOdd : kUnaligned;
+  if (!product.has_whole_lines() && tensor_cores && shape.n > 1) cycles *= odd ? kOdd : kUnaligned;
   const double clock = constants_.tensor_clock_ghz.value * kGiga;
   double cool = cycles / clock;
   if (shape.m == 1 || shape.n == 1) {
@@ -207,7 +205,8 @@ KernelWork ProductModel::library_work(const ProductKernel& product, double rate,
         std::min(cool, product.operands / (bytes_per_us(constants_.dram_read_gbps) * kVectorShare));
   }
   constexpr double kWarmUs = 1186;  // after which the clock has fallen
-  const double load = product.shape.flops() / std::max(1.0, cycles * rate * streams);
+  const double load =
+      tensor_cores ? product.shape.flops() / std::max(1.0, cycles * rate * streams) : 0;
   work.compute_us =
       cool * (1 + constants_.tensor_slowdown.value * load * std::min(1.0, cool / kWarmUs));
   constexpr std::uint64_t kGroup = 11;
@@ -363,6 +362,11 @@ const std::vector<ProductTiling>& ProductModel::wgmma_tilings(const ProductKerne
   const auto [found, added] = wgmma_tilings_.try_emplace({size, reading});
   if (added) found->second = product_tilings(size, std::max(1U, device_.multiprocessors), reading);
   return found->second;
+}
+
+bool ProductModel::contests(const ProductKernel& product) const {
+  return on_tensor_cores(product.type, device_) && product.shape.n > 1 &&
+         !product.has_whole_lines();
 }
 
 bool ProductModel::pads(const ProductKernel& product) const {

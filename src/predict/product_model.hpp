@@ -35,6 +35,10 @@ struct ProductKernel {
   std::uint64_t line_bytes() const { return padded ? 16 : a_line_bytes() | b_line_bytes(); }
   std::uint64_t a_line_bytes() const { return bytes(shape.a_across ? shape.m : shape.k); }
   std::uint64_t b_line_bytes() const { return bytes(shape.b_across ? shape.n : shape.k); }
+  // Those and the lines of the result.
+  bool has_whole_lines() const {
+    return (a_line_bytes() | b_line_bytes() | bytes(shape.n)) % 16 == 0;
+  }
   // Of the operands that do not begin all lines at multiples of 16 bytes.
   std::uint64_t odd_bytes() const {
     const std::uint64_t a = a_line_bytes() % 16 != 0 ? shape.m : 0;
@@ -56,7 +60,9 @@ class ProductModel {
   KernelWork library_work(const ProductKernel& product);
   // Ours, in tiles.
   KernelWork tile_work(const ProductKernel& product);
-  // Whether these copy operands first (codegen/contraction_padding.cpp).
+  // Whether these run beside the library's, for a product alone (LibraryMatmul::has_odd_lines()).
+  bool contests(const ProductKernel& product) const;
+  // Whether they copy operands first (codegen/contraction_padding.cpp).
   bool pads(const ProductKernel& product) const;
   // Ours, where an epilogue needs whole rows of the result.
   KernelWork whole_rows_work(const ProductKernel& product);

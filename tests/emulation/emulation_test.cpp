@@ -36,9 +36,10 @@ Measurement measured(HostBackend& gpu, const OpGraph& graph) {
   };
   const NamedPlan unfused = named("unfused", PlanKind::kUnfused);
   const NamedPlan fused = named("auto", PlanKind::kAuto);
-  return measure_graph(gpu, counter, unfused, fused,
-                       {.counters = false, .isolated = false, .pipeline = false, .runs = 1},
-                       std::nullopt, [](const std::string&) {});
+  return measure_graph(
+      gpu, counter, unfused, fused,
+      {.counters = false, .isolated = false, .pipeline = false, .runs = 1, .all_ways = false},
+      std::nullopt, [](const std::string&) {});
 }
 
 // Runs `unfused` and `auto` of an op list. Some schedule of `auto` has the words: what the list is

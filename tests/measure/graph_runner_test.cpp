@@ -240,6 +240,23 @@ TEST_CASE(
   CHECK(slow.sources.size() == 2);  // relu alone, and the fused kernel
 }
 
+TEST_CASE("a product alone whose lines are odd runs where it is faster, in both plans") {
+  const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dtype": "bf16",
+      "tensors": {"x": {"shape": [256, 128]}, "w": {"shape": [255, 128]}},
+      "ops": [{"op": "linear", "inputs": ["x", "w"], "output": "y"}]})");
+  FakeBackend fast;
+  library_takes(fast, 0.8e-3);
+  Measurement result = measured(fast, graph, {.runs = 10});
+  CHECK(result.unfused.kernels[0].schedule == "cuBLASLt");
+  FakeBackend slow;
+  library_takes(slow, 5e-3);
+  result = measured(slow, graph, {.runs = 10});
+  for (const PlanMeasurement* plan : {&result.unfused, &result.fused}) {
+    CHECK(plan->kernels[0].schedule.starts_with("wgmma, tiles of "));
+    CHECK(plan->isolated.time->median == doctest::Approx(1e-3));
+  }
+}
+
 TEST_CASE("of the algorithms that the library proposes the fastest runs") {
   FakeBackend gpu;
   gpu.library_algorithms = {{.kernel = "wide"}, {.kernel = "narrow"}, {.kernel = "split"}};
