@@ -87,7 +87,73 @@ struct Combining<Adding, i32> {
   }
 };
 
+#if __CUDA_ARCH__ >= 900
+template <>
+struct Combining<Adding, bf16> {
+  static __device__ __forceinline__ void at(bf16* tensor, u64 i, f32 value) {
+    bf16 stored;
+    store_alone(stored, value);
+    asm volatile("red.global.add.noftz.bf16 [%0], %1;" ::"l"(tensor + i), "h"(stored.bits)
+                 : "memory");
+  }
+};
+template <>
+struct Combining<Adding, f16> {
+  static __device__ __forceinline__ void at(f16* tensor, u64 i, f32 value) {
+    f16 stored;
+    store_alone(stored, value);
+    asm volatile("red.global.add.noftz.f16 [%0], %1;" ::"l"(tensor + i), "h"(stored.bits)
+                 : "memory");
+  }
+};
+
+// Adds neighbours to those at an address that is a multiple of as many.
+__device__ __forceinline__ void add_words(f32* at, const uint4& words) {
+  asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(at),
+               "f"(__uint_as_float(words.x)), "f"(__uint_as_float(words.y)),
+               "f"(__uint_as_float(words.z)), "f"(__uint_as_float(words.w))
+               : "memory");
+}
+__device__ __forceinline__ void add_words(f32* at, u32 word) {
+  atomicAdd(at, __uint_as_float(word));
+}
+__device__ __forceinline__ void add_words(bf16* at, const uint4& words) {
+  asm volatile("red.global.add.noftz.v4.bf16x2 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(words.x),
+               "r"(words.y), "r"(words.z), "r"(words.w)
+               : "memory");
+}
+__device__ __forceinline__ void add_words(bf16* at, u32 word) {
+  asm volatile("red.global.add.noftz.bf16x2 [%0], %1;" ::"l"(at), "r"(word) : "memory");
+}
+__device__ __forceinline__ void add_words(f16* at, const uint4& words) {
+  asm volatile("red.global.add.noftz.v4.f16x2 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(words.x),
+               "r"(words.y), "r"(words.z), "r"(words.w)
+               : "memory");
+}
+__device__ __forceinline__ void add_words(f16* at, u32 word) {
+  asm volatile("red.global.add.noftz.f16x2 [%0], %1;" ::"l"(at), "r"(word) : "memory");
+}
+#endif
+
 template <typename How, typename T, typename C>
 __device__ __forceinline__ void combine_at(T* tensor, u64 i, C value) {
   Combining<How, T>::at(tensor, i, value);
+}
+
+// Adds N elements that lie side by side to those at an address that is a multiple of as many.
+template <int N, typename T>
+__device__ __forceinline__ void add_pack(T* at, const Pack<T, N>& pack) {
+#if __CUDA_ARCH__ >= 900
+  constexpr int kBytes = sizeof(T) * N % 16 == 0 ? 16 : 4;  // of an instruction
+  if constexpr (sizeof(T) * N % kBytes == 0) {
+    typedef typename Words<kBytes>::Type Word;
+#pragma unroll
+    for (int i = 0; i < N; i += kBytes / (int)sizeof(T)) {
+      add_words(at + i, *reinterpret_cast<const Word*>(pack.v + i));
+    }
+    return;
+  }
+#endif
+#pragma unroll
+  for (int i = 0; i < N; ++i) combine_at<Adding>(at, i, pack.get(i));
 }

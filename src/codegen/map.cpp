@@ -7,11 +7,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "codegen/schedule.hpp"
+#include "graph/axis.hpp"
 
 namespace fusecalc {
 namespace {
@@ -53,6 +55,21 @@ unsigned most_windows(const KernelView& kernel) {
   return most;
 }
 
+// Elements of a thread that puts rows where indices say: all of one row. They are stored or added
+// together then, or by neighbouring threads, which the L2 takes at once.
+unsigned most_of_row(const KernelView& kernel) {
+  unsigned most = kLoopThreads;
+  for (const OpId id : kernel.ops()) {
+    const Op& op = kernel.op(id);
+    if (op.row->family != OpFamily::kScatter) continue;
+    const Shape& table = kernel.tensor(op.operands[0].tensor).type.shape;
+    const std::size_t axis = axis_of(op, table.size());
+    const std::uint64_t row = elements_between(table, axis + 1, table.size());
+    most = std::gcd(most, static_cast<unsigned>(row % kLoopThreads));
+  }
+  return most;
+}
+
 // Whether elements of a table are read several times each, wherever indices say.
 bool reads_table(const KernelView& kernel) {
   return std::ranges::any_of(kernel.ops(), [&](OpId id) {
@@ -69,8 +86,8 @@ bool reads_table(const KernelView& kernel) {
 GeneratedKernel generate_map(const KernelView& kernel) {
   const std::uint64_t space = space_of(kernel);
   const Roots roots = find_roots(kernel, space);
-  const unsigned widest = std::min(group_width(kernel, roots, space), most_copies(kernel));
-  const unsigned width = std::min(widest, most_windows(kernel));
+  const unsigned width = std::min({group_width(kernel, roots, space), most_copies(kernel),
+                                   most_windows(kernel), most_of_row(kernel)});
   const Loop loop{.element = group_index(), .once = reads_table(kernel)};
   KernelCode code(kernel);
   CodeBlock full{.width = width, .width_text = "kV"};

@@ -153,11 +153,22 @@ void combine(const Scope& scope, TensorId tensor, const Index& at, const Value& 
              std::string_view guard) {
   constexpr std::array<std::string_view, 5> kWays = {"", "Adding", "Multiplying", "Larger",
                                                      "Smaller"};
+  const DType dtype = scope.tensor(tensor).type.dtype;
   const std::string memory = scope.kernel.parameters().output(tensor);
   const std::string condition = guard.empty() ? "" : fmt::format("if ({}) ", guard);
-  scope.block.lanes += fmt::format(
-      "{}combine_at<{}>({}, {}, {});\n", condition, kWays[static_cast<std::size_t>(how)], memory,
-      at.lane(), converted(value, compute_type(scope.tensor(tensor).type.dtype)).text);
+  const std::string text = converted(value, compute_type(dtype)).text;
+  CodeBlock& block = scope.block;
+  const bool adds = dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBf16;
+  if (how == Combine::kAdd && adds && at.pattern == LanePattern::kUnit && at.aligned) {
+    const std::string name = scope.fresh("y");
+    block.before += fmt::format("Pack<{}, {}> {};\n", stored_type(dtype), block.width_text, name);
+    block.lanes += to_pack(block, name, text);
+    block.after += fmt::format("{}add_pack<{}>({} + {}, {});\n", condition, block.width_text,
+                               memory, at.name, name);
+    return;
+  }
+  block.lanes += fmt::format("{}combine_at<{}>({}, {}, {});\n", condition,
+                             kWays[static_cast<std::size_t>(how)], memory, at.lane(), text);
 }
 
 void store(const Scope& scope, TensorId tensor, const Index& at, const Value& value,

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "core/ceil_div.hpp"
+#include "graph/axis.hpp"
 #include "plan/grouped_weights.hpp"
 #include "plan/halves.hpp"
 #include "plan/siblings.hpp"
@@ -160,6 +162,44 @@ double KernelModel::access_instructions(const KernelTraffic& traffic, double& sp
   return accesses;
 }
 
+namespace {
+
+// Cycles of one multiprocessor in which an op puts elements where indices say: the fewer the more
+// bytes of a row an instruction takes (codegen/map.cpp, kernels/combine.cuh).
+double update_cycles(const OpGraph& graph, const Op& op, const Device& device) {
+  if (op.row->access != Access::kScatter) return 0;
+  constexpr double kStores = 1.3;    // of less than 8 bytes, in a cycle
+  constexpr double kSums = 1.5;      // of 4 bytes beside those of the next thread
+  constexpr double kApart = 1;       // of 4 bytes of 8
+  constexpr double kOther = 0.58;    // sums of 16 bytes, and of 2
+  constexpr double kSwapped = 0.45;  // what takes turns
+  const Tensor& table = graph.tensors[op.operands[0].tensor];
+  const Shape& shape = table.type.shape;
+  const DType dtype = table.type.dtype;
+  const std::uint64_t bytes = std::max<std::uint64_t>(1, bytes_of(dtype, 1));
+  const bool rows = op.row->family == OpFamily::kScatter;
+  const std::uint64_t row =
+      rows ? elements_between(shape, axis_of(op, shape.size()) + 1, shape.size()) : 1;
+  const std::uint64_t group = bytes * std::gcd(row, std::max<std::uint64_t>(1, 16 / bytes));
+  const double elements = static_cast<double>(op.work);
+  const double moved = elements * static_cast<double>(bytes);
+  if (op.attributes->combine == Combine::kReplace) {
+    return group < 8 ? moved / static_cast<double>(group) / kStores : 0;
+  }
+  const bool narrow = dtype == DType::kBf16 || dtype == DType::kF16;
+  const bool adds =
+      op.attributes->combine == Combine::kAdd &&
+      (dtype == DType::kF32 || dtype == DType::kI32 || (narrow && device.capability >= kHopper));
+  if (!adds) return elements / kSwapped;
+  if (dtype != DType::kI32 && group == 16 && device.capability >= kHopper) {
+    return moved / 16 / kOther;
+  }
+  if (group < 4) return elements / kOther;
+  return moved / 4 / (group == 4 && rows ? kSums : kApart);
+}
+
+}  // namespace
+
 // Elements that an op moves one by one, away from their neighbours, or what takes as long. Most
 // transpositions go through tiles on chip (codegen/transposed_tiles.cpp); of those, only rows that
 // begin anywhere take longer than the memory does.
@@ -205,10 +245,12 @@ KernelWork KernelModel::streaming_work(const Kernel& kernel, const KernelTraffic
     work.l2_bytes += bytes - once - again;
   }
   double scattered = 0;
+  double updated = 0;  // cycles of a multiprocessor
   for (std::size_t i = 0; i < kernel.size(); ++i) {
     const Op& op = graph_.ops[kernel[i]];
     space = std::max(space, static_cast<double>(std::min(op.work, phases.needed[i])));
     scattered = std::max(scattered, scattered_elements(op));
+    updated = std::max(updated, update_cycles(graph_, op, device_));
     if (op.row->access == Access::kGather) add_repeated_rows(graph_, op, device_, work);
     if (op.row->family == OpFamily::kRowNormBackward) add_norm_backward(graph_, op, device_, work);
   }
@@ -234,8 +276,8 @@ KernelWork KernelModel::streaming_work(const Kernel& kernel, const KernelTraffic
                         constants_.lanes.value / arithmetic_lanes(DType::kF64, device_);
   work.compute_us = std::max({scanning, lane_us(device_, instructions), f64_us,
                               special_us(device_, space * special_functions_of(kernel)),
-                              scattered / (near * kScattered * device_.multiprocessors *
-                                           constants_.clock_ghz.value * kGiga)});
+                              (scattered / (near * kScattered) + updated) /
+                                  (device_.multiprocessors * constants_.clock_ghz.value * kGiga)});
   if (!phases.rows.empty()) {
     add_row_latency(graph_, kernel, phases, space, device_, work);
     work.fixed_us += cluster_waves_us(phases, counter_.rows_fit(phases), device_);

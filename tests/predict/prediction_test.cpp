@@ -78,14 +78,50 @@ TEST_CASE("prediction: products of odd lines take what they took on an H200") {
   for (const Recorded& each : kRecorded) {
     CAPTURE(each.dtype);
     CAPTURE(each.n);
-    const Analysis analysis = analysis_of(
-        fmt::format(R"({{"dtype": "{}", "tensors": {{"x": {{"shape": [{}, {}]}},
+    const Analysis analysis =
+        analysis_of(fmt::format(R"({{"dtype": "{}", "tensors": {{"x": {{"shape": [{}, {}]}},
             "w": {{"shape": [{}, {}]}}}},
             "ops": [{{"op": "linear", "inputs": ["x", "w"], "output": "y"}}]}})",
-                    each.dtype, each.m, each.k, each.n, each.k),
-        device_named("h200"));
+                                each.dtype, each.m, each.k, each.n, each.k),
+                    device_named("h200"));
     const double predicted = analysis.graph->plan(PlanKind::kUnfused).predicted.time_us;
     CHECK(predicted == Approx(each.time_us).epsilon(0.15));
+  }
+}
+
+// Where indices name other rows after one another, so that the L2 has most of them.
+TEST_CASE("prediction: rows that are scattered take what they took on an H200") {
+  struct Recorded {
+    const char* dtype;
+    const char* combine;
+    std::uint64_t table, rows, columns;
+    double time_us;
+  };
+  constexpr std::array kRecorded = {Recorded{"bf16", "add", 50000, 8192, 1024, 12.7},
+                                    Recorded{"bf16", "add", 1000, 65536, 512, 34.6},
+                                    Recorded{"bf16", "add", 100000, 200000, 127, 203.4},
+                                    Recorded{"f16", "add", 1000, 65536, 511, 251.3},
+                                    Recorded{"f32", "add", 1000, 65536, 512, 64.5},
+                                    Recorded{"f32", "add", 1000, 65536, 511, 94.1},
+                                    Recorded{"f32", "add", 300000, 300000, 64, 61.3},
+                                    Recorded{"bf16", "replace", 9000, 8192, 4096, 33.9},
+                                    Recorded{"bf16", "replace", 9000, 8192, 4098, 57.5},
+                                    Recorded{"bf16", "replace", 400000, 200000, 127, 82.8}};
+  for (const Recorded& each : kRecorded) {
+    CAPTURE(each.dtype);
+    CAPTURE(each.combine);
+    CAPTURE(each.columns);
+    const Analysis analysis =
+        analysis_of(fmt::format(R"({{"dtype": "{0}", "tensors": {{"e": {{"shape": [{2}, {4}]}},
+            "i": {{"shape": [{3}], "dtype": "i64"}}, "d": {{"shape": [{3}, {4}]}},
+            "s": {{"shape": [{3}, 1]}}}},
+            "ops": [{{"op": "mul", "inputs": ["d", "s"], "output": "w"}},
+                    {{"op": "scatter_update", "inputs": ["e", "i", "w"], "output": "y",
+                      "combine": "{1}"}}]}})",
+                                each.dtype, each.combine, each.table, each.rows, each.columns),
+                    device_named("h200"));
+    const double predicted = analysis.graph->plan(PlanKind::kAuto).predicted.time_us;
+    CHECK(predicted == Approx(each.time_us).epsilon(0.2));
   }
 }
 
