@@ -119,7 +119,7 @@ FusionPlan recomputing_auto(PlanMaker& maker) {
   if (faster.kernels != partition.kernels) consider(maker.recomputed_fastest().back());
   const bool as_compiler =
       !exceeds_compiler(maker.graph()) && partition.kernels == maker.compiler_partition().kernels;
-  best = more_merged(std::move(best));
+  consider(more_merged(best));
   if (as_compiler) return best;
   const FusionPlan& compiler = *maker.plan(PlanKind::kCompiler);
   if (can_launch(maker, compiler)) consider(more_merged(compiler));

@@ -397,40 +397,55 @@ class Search {
   std::unordered_map<KernelId, Changed> legal_;  // as they were when they were last found legal
 };
 
+// The kernel of each op of the document, of kernels that have copies of it, too.
+std::vector<KernelId> homes_of(const OpGraph& graph, const std::vector<Kernel>& kernels,
+                               const std::vector<OpId>& original) {
+  std::vector<OpId> first(graph.ops.size(), kNone);  // an op comes before its copies
+  std::vector<KernelId> homes(graph.ops.size(), 0);
+  for (KernelId k = 0; k < kernels.size(); ++k) {
+    for (const OpId op : kernels[k]) {
+      if (op >= first[original[op]]) continue;
+      first[original[op]] = op;
+      homes[original[op]] = k;
+    }
+  }
+  return homes;
+}
+
 // The plan of kernels of a graph with copies, in canonical order, each of which computes an op
-// once. Nothing where that moves no fewer bytes, or the rules do not allow it.
-std::optional<FusionPlan> with_fewer_bytes(const OpGraph& graph, const Device& device,
-                                           const std::vector<Kernel>& kernels,
-                                           const std::vector<OpId>& original, const Rules& rules,
-                                           std::uint64_t bytes) {
+// once. Nothing where that costs no less than `limit`, or the rules do not allow it.
+std::optional<FusionPlan> at_less_cost(const OpGraph& graph, const Device& device,
+                                       const std::vector<Kernel>& kernels,
+                                       const std::vector<OpId>& original, const Rules& rules,
+                                       const PlanCost& limit) {
   std::vector<Kernel> groups = kernels;
   for (Kernel& group : groups) {
     for (OpId& op : group) op = original[op];
     std::ranges::sort(group);
     group.erase(std::unique(group.begin(), group.end()), group.end());
   }
-  FusionPlan fewer = shared_plan(graph, groups);
-  std::erase_if(fewer.kernels, [](const Kernel& kernel) { return kernel.empty(); });
-  TrafficCounter counter(fewer.graph_or(graph), device);
+  FusionPlan plan = shared_plan(graph, groups, homes_of(graph, kernels, original));
+  std::erase_if(plan.kernels, [](const Kernel& kernel) { return kernel.empty(); });
+  TrafficCounter counter(plan.graph_or(graph), device);
   const auto is_legal = [&](const Kernel& kernel) {
     return kernel.size() == 1 || check_kernel(counter.phases(), kernel, rules).legal();
   };
-  const bool better = sort_kernels(counter.graph(), fewer.kernels) &&
-                      cost_of(counter, fewer.kernels).bytes < bytes &&
-                      std::ranges::all_of(fewer.kernels, is_legal);
-  return better ? std::optional(std::move(fewer)) : std::nullopt;
+  const bool better = sort_kernels(counter.graph(), plan.kernels) &&
+                      cost_of(counter, plan.kernels) < limit &&
+                      std::ranges::all_of(plan.kernels, is_legal);
+  return better ? std::optional(std::move(plan)) : std::nullopt;
 }
 
-// Merges kernels of a plan that recomputes. Nothing where that moves no fewer bytes.
+// Merges kernels of a plan that recomputes. Nothing where that costs no less.
 std::optional<FusionPlan> merged_once(const OpGraph& graph, const Device& device,
                                       const FusionPlan& plan, const Rules& rules) {
   const OpGraph& planned = plan.recomputation->graph;
   TrafficCounter counter(planned, device);
-  const std::uint64_t bytes = cost_of(counter, plan.kernels).bytes;
+  const PlanCost cost = cost_of(counter, plan.kernels);
   std::vector<Kernel> kernels = merge_greedily(counter, rules, canonical(planned, plan.kernels));
-  if (cost_of(counter, kernels).bytes >= bytes) return std::nullopt;
-  return with_fewer_bytes(graph, device, canonical(planned, std::move(kernels)),
-                          plan.recomputation->original, rules, bytes);
+  if (cost_of(counter, kernels) >= cost) return std::nullopt;
+  return at_less_cost(graph, device, canonical(planned, std::move(kernels)),
+                      plan.recomputation->original, rules, cost);
 }
 
 // Computes more again: what is still stored may be needed by copies alone. Nothing where that moves
@@ -438,7 +453,7 @@ std::optional<FusionPlan> merged_once(const OpGraph& graph, const Device& device
 std::optional<FusionPlan> recomputed_once_more(const OpGraph& graph, const Device& device,
                                                const FusionPlan& plan, const Rules& rules) {
   TrafficCounter counter(plan.recomputation->graph, device);
-  const std::uint64_t bytes = cost_of(counter, plan.kernels).bytes;
+  const PlanCost cost = cost_of(counter, plan.kernels);
   std::optional<FusionPlan> more = Search(counter, plan, rules).run();
   if (!more) return std::nullopt;
   std::vector<OpId> original = plan.recomputation->original;
@@ -447,8 +462,8 @@ std::optional<FusionPlan> recomputed_once_more(const OpGraph& graph, const Devic
     for (OpId& op : original) op = plan.recomputation->original[op];
   }
   const OpGraph& planned = more->graph_or(counter.graph());
-  return with_fewer_bytes(graph, device, canonical(planned, std::move(more->kernels)), original,
-                          rules, bytes);
+  return at_less_cost(graph, device, canonical(planned, std::move(more->kernels)), original, rules,
+                      cost);
 }
 
 }  // namespace
@@ -456,9 +471,9 @@ std::optional<FusionPlan> recomputed_once_more(const OpGraph& graph, const Devic
 FusionPlan merged(const OpGraph& graph, const Device& device, FusionPlan plan, const Rules& rules) {
   // On a larger one it takes as long as all searches before it.
   while (plan.recomputation && graph.ops.size() <= kMostRefinedOps) {
-    std::optional<FusionPlan> fewer = merged_once(graph, device, plan, rules);
-    if (!fewer) break;
-    plan = std::move(*fewer);
+    std::optional<FusionPlan> better = merged_once(graph, device, plan, rules);
+    if (!better) break;
+    plan = std::move(*better);
   }
   return plan;
 }

@@ -13,8 +13,9 @@
 
 namespace fusecalc {
 
-Sharing::Sharing(const OpGraph& graph, const std::vector<Kernel>& groups)
-    : graph_(graph), first_(graph.ops.size() + 1, 0), count_(graph.ops.size(), 0) {
+Sharing::Sharing(const OpGraph& graph, const std::vector<Kernel>& groups,
+                 const std::vector<KernelId>& homes)
+    : graph_(graph), first_(graph.ops.size() + 1, 0), count_(graph.ops.size(), 0), storing_(homes) {
   for (const Kernel& group : groups) {
     for (const OpId op : group) ++count_[op];
   }
@@ -23,6 +24,9 @@ Sharing::Sharing(const OpGraph& graph, const std::vector<Kernel>& groups)
   std::ranges::fill(count_, 0);
   for (KernelId g = 0; g < groups.size(); ++g) {
     for (const OpId op : groups[g]) groups_[first_[op] + count_[op]++] = g;
+  }
+  if (homes.empty()) {
+    for (OpId op = 0; op < graph.ops.size(); ++op) storing_.push_back(groups_of(op).front());
   }
   // Readers come later than what they read.
   for (auto op = static_cast<OpId>(graph.ops.size()); op-- > 0;) {
@@ -34,16 +38,17 @@ void Sharing::settle(OpId op) {
   const Groups groups = groups_of(op);
   std::set<KernelId> needing;
   for (const TensorId output : graph_.ops[op].outputs) {
-    if (graph_.tensors[output].output) needing.insert(groups.front());
+    if (graph_.tensors[output].output) needing.insert(storing_[op]);
     for (const OpId reader : graph_.readers[output]) {
       for (const KernelId group : groups_of(reader)) {
         const bool inside = std::ranges::binary_search(groups, group);
-        needing.insert(inside ? group : groups.front());
+        needing.insert(inside ? group : storing_[op]);
       }
     }
   }
   count_[op] = static_cast<std::uint32_t>(needing.size());
   std::ranges::copy(needing, groups_.begin() + first_[op]);
+  if (!needing.contains(storing_[op])) storing_[op] = *needing.begin();  // nobody stores it
 }
 
 Kernel Sharing::computed_in(KernelId g, const Kernel& group) const {
@@ -54,8 +59,9 @@ Kernel Sharing::computed_in(KernelId g, const Kernel& group) const {
 }
 
 std::optional<bool> Sharing::needed_outside(KernelId g, const Outline::Result& result) const {
-  const Groups groups = groups_of(graph_.tensors[result.tensor].producer);
-  if (groups.front() != g) return false;  // a copy
+  const OpId producer = graph_.tensors[result.tensor].producer;
+  if (storing(producer) != g) return false;  // a copy
+  const Groups groups = groups_of(producer);
   const std::span<const OpId> readers = graph_.readers[result.tensor];
   const auto in_several = [&](OpId op) { return count_[op] > 1; };
   if (groups.size() == 1 && std::ranges::none_of(readers, in_several)) return std::nullopt;
@@ -66,17 +72,18 @@ std::optional<bool> Sharing::needed_outside(KernelId g, const Outline::Result& r
          });
 }
 
-FusionPlan shared_plan(const OpGraph& graph, const std::vector<Kernel>& groups) {
-  const Sharing sharing(graph, groups);
+FusionPlan shared_plan(const OpGraph& graph, const std::vector<Kernel>& groups,
+                       const std::vector<KernelId>& homes) {
+  const Sharing sharing(graph, groups, homes);
   // Of each group: its own ops, and those of other groups that it computes again.
   std::vector<Kernel> own(groups.size());
   std::vector<Copies> copied(groups.size());
   bool any = false;
   for (OpId op = 0; op < graph.ops.size(); ++op) {
-    const Groups of = sharing.groups_of(op);
-    for (std::size_t i = 0; i < of.size(); ++i) {
-      (i == 0 ? own[of[i]] : copied[of[i]].ops).push_back(op);
-      any = any || i > 0;
+    for (const KernelId g : sharing.groups_of(op)) {
+      const bool is_copy = g != sharing.storing(op);
+      (is_copy ? copied[g].ops : own[g]).push_back(op);
+      any = any || is_copy;
     }
   }
   if (!any) return {.kernels = std::move(own)};

@@ -227,6 +227,35 @@ TEST_CASE("what recomputing leaves of a kernel may be one with another") {
   }
 }
 
+TEST_CASE("as many bytes in fewer kernels are better once ops are recomputed") {
+  // Padding again takes each kernel the half that it reads, and so does the slice beside it.
+  const Analysis analysis = analysis_of(R"({
+    "tensors": {"x": {"shape": [4096, 64]}}, "ops": [
+      {"name": "half", "op": "slice", "inputs": ["x"], "axis": 0, "end": 2048, "output": "h"},
+      {"name": "pad", "op": "pad", "inputs": ["x"], "before": [1, 0], "after": [0, 0],
+       "output": "p"},
+      {"name": "softmax", "op": "softmax", "inputs": ["p"], "output": "q"},
+      {"name": "rest", "op": "slice", "inputs": ["p"], "axis": 0, "start": 2048, "end": 4096,
+       "output": "r"}]})");
+  // x and the softmax of one row more; two halves, read and written.
+  for (const PlanKind kind : {PlanKind::kCompiler, PlanKind::kAuto}) {
+    CHECK(kernels_of(analysis, kind) == "half+pad+rest, pad+softmax");
+    CHECK(analysis.graph->plan(kind).bytes.total() == (4096 + 4097 + 4 * 2048) * 64 * 4);
+  }
+}
+
+TEST_CASE("a kernel that stores an op may wait for one that recomputes it") {
+  // The loss runs first, but needs no more of the mask than its own elements.
+  const Analysis analysis = analysis_of(R"({
+    "tensors": {"x": {"shape": [4, 1000]}, "t": {"shape": [4], "dtype": "i32"}}, "ops": [
+      {"name": "drop", "op": "dropout", "inputs": ["x"], "outputs": ["d", "mask"],
+       "save_mask": true},
+      {"name": "loss", "op": "nll_loss", "inputs": ["d", "t"], "output": "l"},
+      {"name": "sub", "op": "sub", "inputs": ["x", "l"], "output": "y"}],
+    "outputs": ["mask", "y"]})");
+  CHECK(kernels_of(analysis, PlanKind::kAuto) == "drop+loss, drop+sub");
+}
+
 TEST_CASE("the plan auto moves no more bytes than fastest, which recomputes other ops") {
   const Analysis analysis = analysis_of(R"({"dtype": "bf16",
     "tensors": {"x": {"shape": [1024, 1024]}, "w": {"shape": [1024, 1024]}}, "ops": [
