@@ -99,8 +99,8 @@ bool is_better(PlanMaker& maker, const FusionPlan& plan, const FusionPlan& other
   return predicted_time(maker, plan, time) < time;
 }
 
-// What is recomputed may save more where ties were decided otherwise, in faster parts, or in the
-// compiler's plan.
+// What is recomputed may save more where ties were decided otherwise, in faster parts, in the
+// compiler's plan, or where ops were recomputed before kernels were made of them.
 FusionPlan recomputing_auto(PlanMaker& maker) {
   const FusionPlan& partition = maker.auto_partition();
   const FusionPlan& unsettled = maker.unsettled_auto();
@@ -120,6 +120,8 @@ FusionPlan recomputing_auto(PlanMaker& maker) {
   const bool as_compiler =
       !exceeds_compiler(maker.graph()) && partition.kernels == maker.compiler_partition().kernels;
   consider(more_merged(best));
+  const auto with_copies = planned_with_copies(maker.graph(), maker.device(), rules);
+  if (with_copies) consider(more_merged(*with_copies));
   if (as_compiler) return best;
   const FusionPlan& compiler = *maker.plan(PlanKind::kCompiler);
   if (can_launch(maker, compiler)) consider(more_merged(compiler));

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -17,6 +18,7 @@
 
 #include "core/ceil_div.hpp"
 #include "planner/plans.hpp"
+#include "planner/region.hpp"
 #include "planner/search.hpp"
 #include "planner/sharing.hpp"
 
@@ -466,6 +468,27 @@ std::optional<FusionPlan> recomputed_once_more(const OpGraph& graph, const Devic
                       cost);
 }
 
+// A graph in which each reader of an op that may be recomputed has one of its own.
+Recomputation with_copies_for_readers(const OpGraph& graph) {
+  const auto by_rank = [&](OpId op) { return graph.rank[op]; };
+  std::vector<Copies> asked;
+  for (OpId op = 0; op < graph.ops.size(); ++op) {
+    if (!may_recompute(graph, op)) continue;
+    bool kept = false;
+    std::vector<OpId> readers;
+    for (const TensorId output : graph.ops[op].outputs) {
+      kept = kept || graph.tensors[output].output;
+      std::ranges::copy(graph.readers[output], std::back_inserter(readers));
+    }
+    std::ranges::sort(readers, {}, by_rank);
+    readers.erase(std::unique(readers.begin(), readers.end()), readers.end());
+    for (const OpId reader : readers) {
+      if (kept || reader != readers.back()) asked.push_back({.ops = {op}, .readers = {reader}});
+    }
+  }
+  return with_copies(graph, asked);
+}
+
 }  // namespace
 
 FusionPlan merged(const OpGraph& graph, const Device& device, FusionPlan plan, const Rules& rules) {
@@ -476,6 +499,19 @@ FusionPlan merged(const OpGraph& graph, const Device& device, FusionPlan plan, c
     plan = std::move(*better);
   }
   return plan;
+}
+
+std::optional<FusionPlan> planned_with_copies(const OpGraph& graph, const Device& device,
+                                              const Rules& rules) {
+  // Random graphs of 80 to 10,000 ops gained nothing by this.
+  if (graph.ops.size() > kMostRegionOps) return std::nullopt;
+  const Recomputation copied = with_copies_for_readers(graph);
+  if (copied.graph.ops.size() == graph.ops.size()) return std::nullopt;
+  TrafficCounter counter(copied.graph, device);
+  std::vector<Kernel> kernels = merge_greedily(counter, rules, seed_attention(counter, rules));
+  constexpr PlanCost kAny = {.bytes = std::numeric_limits<std::uint64_t>::max()};
+  return at_less_cost(graph, device, canonical(copied.graph, std::move(kernels)), copied.original,
+                      rules, kAny);
 }
 
 std::vector<FusionPlan> recomputed(TrafficCounter& counter, const FusionPlan& plan,

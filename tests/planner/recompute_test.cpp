@@ -256,6 +256,31 @@ TEST_CASE("a kernel that stores an op may wait for one that recomputes it") {
   CHECK(kernels_of(analysis, PlanKind::kAuto) == "drop+loss, drop+sub");
 }
 
+TEST_CASE("what saves nothing by itself is recomputed for what it lets other kernels do") {
+  // Sums of columns cannot join the rows of what they add, unless another kernel adds that again.
+  const Analysis columns = analysis_of(R"({
+    "tensors": {"x": {"shape": [4096, 4096]}}, "ops": [
+      {"name": "rows", "op": "sum", "inputs": ["x"], "axis": 1, "keepdim": true, "output": "s"},
+      {"name": "add", "op": "add", "inputs": ["x", "s"], "output": "a"},
+      {"name": "columns", "op": "sum", "inputs": ["a"], "axis": 0, "keepdim": true, "output": "c"},
+      {"name": "softmax", "op": "softmax", "inputs": ["x"], "axis": 0, "output": "p"},
+      {"name": "mul", "op": "mul", "inputs": ["p", "a"], "output": "m"}]})");
+  CHECK(kernels_of(columns, PlanKind::kAuto) == "rows+add+columns, add+softmax+mul");
+  // x twice, and the product; the sums of rows written and read, and those of columns.
+  CHECK(columns.graph->plan(PlanKind::kAuto).bytes.total() == 3 * kWhole + 3 * 4096 * 4);
+  // Two operands that are made of the same two inputs: either one alone takes as much as it saves.
+  const Analysis operands = analysis_of(R"({
+    "tensors": {"x": {"shape": [60000, 4]}, "z": {"shape": [60000, 4]}}, "ops": [
+      {"name": "gelu", "op": "gelu", "inputs": ["z"], "output": "g"},
+      {"name": "add", "op": "add", "inputs": ["x", "z"], "output": "a"},
+      {"name": "div", "op": "div", "inputs": ["a", "g"], "output": "q"},
+      {"name": "both", "op": "concat", "inputs": ["a", "g"], "axis": 1, "output": "c"}],
+    "outputs": ["q", "c", "g"]})");
+  // x and z twice; the quotient, the others side by side, and one of them by itself.
+  CHECK(kernels_of(operands, PlanKind::kAuto) == "gelu+add+div, gelu+add+both");
+  CHECK(operands.graph->plan(PlanKind::kAuto).bytes.total() == 8 * 60000 * 4 * 4);
+}
+
 TEST_CASE("the plan auto moves no more bytes than fastest, which recomputes other ops") {
   const Analysis analysis = analysis_of(R"({"dtype": "bf16",
     "tensors": {"x": {"shape": [1024, 1024]}, "w": {"shape": [1024, 1024]}}, "ops": [
