@@ -136,6 +136,16 @@ void GraphBuilder::build_op(std::uint32_t position) {
   graph_.ops.push_back(std::move(op));
   apply_inplace(written, graph_.ops.back());
   if (inference.inplace_input) store_in_input(written, id, *inference.inplace_input);
+  if (row.family == OpFamily::kConcat) drop_empty_parts(graph_.ops.back());
+}
+
+// An empty part adds nothing to a concat, and has no memory that a kernel could read. It stays
+// where the result is empty, too.
+void GraphBuilder::drop_empty_parts(Op& op) const {
+  if (graph_.tensors[op.outputs[0]].elements == 0) return;
+  std::erase_if(op.operands, [&](const Operand& operand) {
+    return graph_.tensors[operand.tensor].elements == 0;
+  });
 }
 
 void GraphBuilder::infer(const WrittenOp& written, Op& op, Inference& inference) {

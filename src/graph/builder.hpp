@@ -114,6 +114,7 @@ class GraphBuilder {
                                const std::vector<std::string_view>& own);
   std::vector<std::string_view> input_names(const Op& op) const;
   void apply_partial(const WrittenOp& written, Op& op) const;
+  void drop_empty_parts(Op& op) const;
   void apply_inplace(const WrittenOp& written, const Op& op);
   void store_in(const WrittenPlace& place, TensorId output, TensorId storage, OpId writer);
   void store_in_input(const WrittenOp& written, OpId id, std::size_t input);

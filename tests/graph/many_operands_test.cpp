@@ -56,6 +56,26 @@ TEST_CASE("concat takes any number of inputs") {
   CHECK(fault_of(concat_of(1)) == "/ops/0/inputs: concat takes 2 or more inputs, not 1");
 }
 
+TEST_CASE("an empty part of a concat is no part of its kernel") {
+  const OpGraph graph = graph_of(R"({
+    "tensors": {"none": {"shape": [0, 4]}, "x": {"shape": [3, 4]}, "z": {"shape": [2, 4]}},
+    "ops": [{"op": "concat", "inputs": ["none", "x", "none", "z"], "output": "y", "axis": 0},
+            {"op": "concat", "inputs": ["x", "none"], "output": "same", "axis": 0},
+            {"op": "concat", "inputs": ["none", "none"], "output": "nothing", "axis": 0}]})");
+  CHECK(graph.ops[0].operands.size() == 2);
+  CHECK(graph.ops[1].operands.size() == 1);
+  PhaseFinder phases(graph);
+  const auto obstacle = [&](OpId id) {
+    return check_launch(phases, {id}, {.on_chip_bytes = 1U << 17U}).obstacle;
+  };
+  CHECK(obstacle(0) == Obstacle::kNothing);
+  CHECK(obstacle(1) == Obstacle::kNothing);
+  CHECK(obstacle(2) == Obstacle::kEmpty);
+  TrafficCounter counter(graph, known_devices().front());
+  CHECK(counter.count({0}).bytes.read == 4 * 20);
+  CHECK(counter.count({0}).bytes.write == 4 * 20);
+}
+
 TEST_CASE("a launch passes 500 tensors; what has more is only counted") {
   const auto obstacle = [](std::size_t count) {
     const OpGraph graph = graph_of(concat_of(count));

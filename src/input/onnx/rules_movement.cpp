@@ -141,15 +141,22 @@ bool expand(OnnxImporter& in, const OnnxNode& node) {
   return true;
 }
 
+// Parts that are empty, as caches are at first, add nothing.
 bool concat(OnnxImporter& in, const OnnxNode& node) {
-  std::vector<OnnxImporter::Operand> inputs;
+  std::vector<const OnnxKnown*> given;
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-    if (in.input(node, i) != nullptr) inputs.emplace_back(in.input(node, i));
+    if (in.input(node, i) != nullptr) given.push_back(in.input(node, i));
   }
-  if (inputs.size() == 1) {
-    in.alias(node, *in.input(node, 0));
+  std::vector<const OnnxKnown*> parts;
+  std::ranges::copy_if(given, std::back_inserter(parts), [](const OnnxKnown* part) {
+    return std::ranges::count(part->type.shape, 0U) == 0;
+  });
+  if (parts.empty()) parts = given;
+  if (parts.size() == 1) {
+    in.alias(node, *parts[0]);
     return true;
   }
+  const std::vector<OnnxImporter::Operand> inputs(parts.begin(), parts.end());
   return in.write(node, "concat", inputs, {listed("axes", {whole_attribute(node, "axis", 0)})});
 }
 

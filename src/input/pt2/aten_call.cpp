@@ -120,6 +120,13 @@ std::optional<AxisRange> AtenCall::range(const ModelType& from) const {
     return std::clamp<std::int64_t>(index < 0 ? index + extent : index, 0, extent);
   };
   AxisRange range{.axis = *axis};
+  if (given("index")) {
+    const std::int64_t index = whole("index", 0);
+    range.start = within(index);
+    range.end = range.start + 1;
+    if (index < -extent || index >= extent) return std::nullopt;
+    return range;
+  }
   range.start = within(whole("start", 0));
   range.end = std::max(range.start, within(whole("end", extent)));
   if (given("length")) range.end = std::min(extent, range.start + whole("length", 0));
@@ -231,6 +238,10 @@ void AtenCall::equal(std::size_t result, ValueId source) const {
     importer_.shared_[graph().below_views(value.tensor)] = true;
   }
   bind(result, std::move(value));
+}
+
+void AtenCall::overwrite(ValueId argument, ModelGraph::TensorId tensor) const {
+  importer_.write_back(argument, tensor);
 }
 
 bool AtenCall::op(std::string_view row, std::vector<ModelGraph::Input> inputs,

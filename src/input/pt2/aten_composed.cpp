@@ -104,7 +104,7 @@ bool step_scatter(const AtenCall& call, const ProgramValue& whole, TensorId sour
     type = with_extent(std::move(type), range.axis, steps);
     const auto place = static_cast<std::ptrdiff_t>(range.axis) + 1;
     type.type.shape.insert(type.type.shape.begin() + place, static_cast<std::uint64_t>(places));
-    type.extents.insert(type.extents.begin() + place, places);
+    type.extents.insert(type.extents.begin() + place, 1, WrittenDim(places));
     return type;
   };
   ModelGraph& graph = call.graph();
@@ -142,15 +142,9 @@ bool select_scatter(const AtenCall& call, std::string_view) {
   const auto source = call.value("src");
   if (!self || !source) return false;
   const ProgramValue whole = call.copy_of(*self);
-  const auto axis = axis_of(call.whole("dim", 0), whole.type.shape().size());
-  if (!axis) return false;
-  const std::int64_t index = call.whole("index", 0);
-  const auto extent = static_cast<std::int64_t>(whole.type.shape()[*axis]);
-  const std::int64_t start = index < 0 ? index + extent : index;
-  const auto row = reshaped(call.graph(), call.tensor(*source), with_extent(whole.type, *axis, 1));
-  const auto result = row && start >= 0 && start < extent
-                          ? overwritten(call.graph(), whole, *row, {*axis, start, start + 1})
-                          : std::nullopt;
+  const auto range = call.range(whole.type);
+  const auto result =
+      range ? overwritten(call.graph(), whole, call.tensor(*source), *range) : std::nullopt;
   if (result) call.set(0, *result);
   return result.has_value();
 }
@@ -259,26 +253,48 @@ bool channel_shuffle(const AtenCall& call, std::string_view) {
   return copy && call.op("reshape", {*copy}, {listed("shape", call.type().extents)});
 }
 
-// The range of a concat, where it is one of its parts or lies in one that is a number; or nothing.
-std::optional<TensorId> part_of(ModelGraph& graph, TensorId tensor, const AxisRange& range,
-                                const ModelType& type) {
-  const auto joined = graph.written_by(tensor, "concat");
-  if (!joined || range.step != 1) return std::nullopt;
-  const auto& axes = std::get<std::vector<WrittenDim>>(joined->attributes[0].value);
-  const auto axis = axis_of(std::get<std::int64_t>(axes[0]), graph.type(tensor).shape().size());
-  if (axis != range.axis) return std::nullopt;
+// The parts of a range of an axis: of a tensor that was joined along it, those that it was joined
+// of, so that memory that is written part by part is joined once. Nothing where one has no op.
+std::optional<Inputs> parts_of(ModelGraph& graph, const ProgramValue& whole,
+                               const AxisRange& range) {
+  // A program that writes more parts has them joined in between.
+  constexpr std::size_t kMostParts = 4096;
+  const auto type_of = [&](std::int64_t from, std::int64_t to) {
+    return with_extent(whole.type, range.axis, static_cast<std::uint64_t>(to - from));
+  };
+  if (whole.tensor == ProgramValue::kNoTensor) {
+    const auto part =
+        whole.number ? filled(graph, type_of(range.start, range.end), *whole.number) : std::nullopt;
+    return part ? std::optional(Inputs{*part}) : std::nullopt;
+  }
+  std::vector<ModelGraph::Input> joined = {whole.tensor};
+  const auto origin = graph.written_by(whole.tensor, "concat");
+  if (origin && origin->inputs.size() <= kMostParts) {
+    const auto& axes = std::get<std::vector<WrittenDim>>(origin->attributes[0].value);
+    const auto axis = axis_of(std::get<std::int64_t>(axes[0]), whole.type.shape().size());
+    if (axis == range.axis) joined = origin->inputs;
+  }
+  Inputs parts;
   std::int64_t start = 0;
-  for (const ModelGraph::Input& input : joined->inputs) {
-    const auto part = std::get<ModelGraph::TensorId>(input);
+  for (const ModelGraph::Input& input : joined) {
+    const auto part = std::get<TensorId>(input);
     const auto extent = static_cast<std::int64_t>(graph.type(part).shape()[range.axis]);
-    if (start == range.start && start + extent == range.end) return part;
-    if (start <= range.start && range.end <= start + extent) {
-      const auto full = graph.written_by(part, "full");
-      return full ? filled(graph, type, number_of(*full, "value", 0)) : std::nullopt;
+    const std::int64_t from = std::max(range.start, start);
+    const std::int64_t to = std::min(range.end, start + extent);
+    if (from < to) {
+      std::optional<TensorId> taken = part;
+      if (to - from < extent) {
+        const auto full = graph.written_by(part, "full");
+        taken =
+            full ? filled(graph, type_of(from, to), number_of(*full, "value", 0))
+                 : sliced(graph, part, {range.axis, from - start, to - start}, type_of(from, to));
+      }
+      if (!taken) return std::nullopt;
+      parts.emplace_back(*taken);
     }
     start += extent;
   }
-  return std::nullopt;
+  return parts;
 }
 
 constexpr std::array kComposedRules = {
@@ -303,32 +319,25 @@ std::span<const AtenRule> aten_composed_rules() { return kComposedRules; }
 std::optional<TensorId> overwritten(ModelGraph& graph, const ProgramValue& whole, TensorId part,
                                     const AxisRange& range) {
   const auto extent = static_cast<std::int64_t>(whole.type.shape()[range.axis]);
-  ModelType expected =
+  const ModelType expected =
       with_extent(whole.type, range.axis, static_cast<std::uint64_t>(range.end - range.start));
-  if (graph.type(part).type.shape != expected.shape() ||
-      graph.type(part).dtype() != expected.dtype()) {
-    return std::nullopt;
+  if (graph.type(part).dtype() != expected.dtype()) return std::nullopt;
+  if (graph.type(part).shape() != expected.shape()) {
+    // A single place, which has no axis.
+    const auto placed = reshaped(graph, part, expected);
+    if (!placed) return std::nullopt;
+    part = *placed;
   }
   if (range.start == 0 && range.end == extent) return part;
-  // The rest of a number's elements, of a tensor's, or of what the tensor was joined of.
-  const auto rest = [&](std::int64_t start, std::int64_t end) -> std::optional<TensorId> {
-    const ModelType type =
-        with_extent(whole.type, range.axis, static_cast<std::uint64_t>(end - start));
-    if (whole.tensor != ProgramValue::kNoTensor) {
-      const auto joined = part_of(graph, whole.tensor, {range.axis, start, end}, type);
-      return joined ? joined : sliced(graph, whole.tensor, {range.axis, start, end}, type);
-    }
-    return whole.number ? filled(graph, type, *whole.number) : std::nullopt;
-  };
   Inputs parts;
   const auto add = [&](std::int64_t start, std::int64_t end) {
-    const auto made = start < end ? rest(start, end) : std::nullopt;
-    if (made) parts.emplace_back(*made);
-    return start >= end || made;
+    const auto more = parts_of(graph, whole, {range.axis, start, end});
+    if (more) parts.insert(parts.end(), more->begin(), more->end());
+    return more.has_value();
   };
-  if (!add(0, range.start)) return std::nullopt;
+  if (range.start > 0 && !add(0, range.start)) return std::nullopt;
   parts.emplace_back(part);
-  if (!add(range.end, extent)) return std::nullopt;
+  if (range.end < extent && !add(range.end, extent)) return std::nullopt;
   return graph.op("concat", parts, {along(range.axis)}, whole.type);
 }
 

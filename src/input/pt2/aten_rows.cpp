@@ -182,8 +182,106 @@ bool group_norm(const AtenCall& call, std::string_view row) {
                  used_results(call));
 }
 
-// Each channel is a group of its own; with running statistics it would be a batch norm.
+// A number for each channel of x.
+ModelType of_channels(const ModelType& x, DType dtype) {
+  return {.type = {{x.shape()[1]}, dtype}, .extents = {x.extents[1]}};
+}
+
+// x, weight and bias; ones and zeros where there is none.
+std::optional<Inputs> channel_inputs(const AtenCall& call) {
+  const auto x = call.value("input");
+  if (!x || call.at(*x).type.shape().size() < 2) return std::nullopt;
+  Inputs inputs = {call.tensor(*x)};
+  for (const auto& [name, otherwise] : {std::pair{"weight", 1.0}, std::pair{"bias", 0.0}}) {
+    const auto value = call.value(name);
+    const ModelType type = call.at(*x).type;
+    const auto input = value ? call.tensor(*value)
+                             : filled(call.graph(), of_channels(type, type.dtype()), otherwise);
+    if (!input) return std::nullopt;
+    inputs.emplace_back(*input);
+  }
+  return inputs;
+}
+
+using Attribute = WrittenAttribute;
+const Attribute kTraining{.name = "mode", .value = std::string("training")};
+
+Attribute batch_epsilon(const AtenCall& call) {
+  return {.name = "eps",
+          .value = call.number("epsilon").value_or(call.number("eps").value_or(1e-5))};
+}
+
+// With running statistics: y, mean, 1 / deviation, and what the running ones become. These are the
+// last two results of a functional op; any other overwrites them.
+bool trained_batch_norm(const AtenCall& call, Inputs inputs, ValueId mean, ValueId variance) {
+  const std::size_t results = call.results();
+  const bool functional = op_of(call.node().target).ends_with("_functional");
+  if (functional && results != 5 && results != 6) return false;
+  inputs.emplace_back(call.tensor(mean));
+  inputs.emplace_back(call.tensor(variance));
+  const ModelType saved =
+      of_channels(call.type(), call.type().dtype() == DType::kF64 ? DType::kF64 : DType::kF32);
+  const std::array<ModelType, 5> types = {call.type(0), results > 2 ? call.type(1) : saved,
+                                          results > 2 ? call.type(2) : saved,
+                                          call.copy_of(mean).type, call.copy_of(variance).type};
+  const double momentum =
+      call.number("exponential_average_factor").value_or(call.number("momentum").value_or(0.1));
+  const auto made = call.graph().op(
+      "batch_norm", std::move(inputs),
+      {kTraining, batch_epsilon(call), {.name = "momentum", .value = momentum}}, types);
+  if (!made) return false;
+  for (std::size_t i = 0; i < std::min<std::size_t>(results, 3); ++i) call.set(i, (*made)[i]);
+  // Between these and the running ones some have a scratch tensor for other libraries.
+  if (results == 4 || results == 6) call.set_number(3, 0);
+  if (functional) {
+    for (std::size_t i = 0; i < 2; ++i) call.set(results - 2 + i, (*made)[3 + i]);
+  } else {
+    call.overwrite(mean, (*made)[3]);
+    call.overwrite(variance, (*made)[4]);
+  }
+  return true;
+}
+
+// Without running statistics: y, mean and, where it is used, 1 / deviation.
+bool own_batch_norm(const AtenCall& call, const Inputs& inputs) {
+  const Attribute epsilon = batch_epsilon(call);
+  if (used_results(call) == 1) return call.op("batch_norm", inputs, {kTraining, epsilon});
+  const std::array<ModelType, 3> types = {call.type(0), call.type(1), call.type(2)};
+  const auto made = call.graph().op("batch_norm", inputs, {kTraining, epsilon}, types);
+  if (!made) return false;
+  const auto sum =
+      call.graph().op("add", {(*made)[2], std::get<double>(epsilon.value)}, {}, call.type(2));
+  const auto inverse = sum ? call.graph().op("rsqrt", {*sum}, {}, call.type(2)) : std::nullopt;
+  if (!inverse) return false;
+  call.set(0, (*made)[0]);
+  call.set(1, (*made)[1]);
+  call.set(2, *inverse);
+  if (call.results() == 4) call.set_number(3, 0);
+  return true;
+}
+
+// `how` says of an op whether it trains, where no argument does.
+bool batch_norm(const AtenCall& call, std::string_view how) {
+  const auto inputs = channel_inputs(call);
+  const auto mean = call.value("running_mean");
+  const auto variance = call.value("running_var");
+  if (!inputs || mean.has_value() != variance.has_value()) return false;
+  if (call.truth("training", how == "training")) {
+    return mean ? trained_batch_norm(call, *inputs, *mean, *variance)
+                : own_batch_norm(call, *inputs);
+  }
+  if (!mean || used_results(call) != 1) return false;
+  Inputs all = *inputs;
+  all.emplace_back(call.tensor(*mean));
+  all.emplace_back(call.tensor(*variance));
+  return call.op("batch_norm", all, {batch_epsilon(call)});
+}
+
+// Each channel is a group of its own; by running statistics it is a batch norm.
 bool instance_norm(const AtenCall& call, std::string_view) {
+  if (call.given("running_mean") && !call.truth("use_input_stats", true)) {
+    return batch_norm(call, {});
+  }
   static constexpr std::array<std::string_view, 3> kNames = {"input", "weight", "bias"};
   const auto inputs = leading_tensors(call, kNames);
   if (!inputs || inputs->empty() || call.given("running_mean") || call.type().shape().size() < 2 ||
@@ -192,37 +290,6 @@ bool instance_norm(const AtenCall& call, std::string_view) {
   }
   const auto groups = static_cast<std::int64_t>(call.type().shape()[1]);
   return call.op("group_norm", *inputs, {{.name = "groups", .value = groups}, epsilon(call, 1e-5)});
-}
-
-// Training with running statistics: the results are y, mean, 1 / deviation and what the running
-// ones become; between them one op has a scratch tensor for other libraries.
-bool trained_batch_norm(const AtenCall& call, const Inputs& inputs) {
-  const std::size_t results = call.results();
-  if (results != 5 && results != 6) return false;
-  const std::size_t running = results - 2;
-  const std::array<ModelType, 5> types = {call.type(0), call.type(1), call.type(2),
-                                          call.type(running), call.type(running + 1)};
-  const auto made =
-      call.graph().op("batch_norm", inputs,
-                      {{.name = "mode", .value = std::string("training")},
-                       epsilon(call, 1e-5),
-                       {.name = "momentum", .value = call.number("momentum").value_or(0.1)}},
-                      types);
-  if (!made) return false;
-  for (std::size_t i = 0; i < 3; ++i) call.set(i, (*made)[i]);
-  if (results == 6) call.set_number(3, 0);
-  for (std::size_t i = 0; i < 2; ++i) call.set(running + i, (*made)[3 + i]);
-  return true;
-}
-
-bool batch_norm(const AtenCall& call, std::string_view row) {
-  static constexpr std::array<std::string_view, 5> kNames = {"input", "weight", "bias",
-                                                             "running_mean", "running_var"};
-  const auto inputs = leading_tensors(call, kNames);
-  if (!inputs || inputs->size() != 5) return false;
-  const bool updates = call.results() == 6;
-  if (call.truth("training", updates)) return trained_batch_norm(call, *inputs);
-  return used_results(call) == 1 && call.op(row, *inputs, {epsilon(call, 1e-5)});
 }
 
 constexpr std::array kRowRules = {
@@ -258,10 +325,15 @@ constexpr std::array kRowRules = {
     AtenRule{"group_norm", group_norm, "group_norm"},
     AtenRule{"native_group_norm", group_norm, "group_norm"},
     AtenRule{"instance_norm", instance_norm},
-    AtenRule{"batch_norm", batch_norm, "batch_norm"},
-    AtenRule{"_native_batch_norm_legit_no_training", batch_norm, "batch_norm"},
-    AtenRule{"_native_batch_norm_legit_functional", batch_norm, "batch_norm"},
-    AtenRule{"_batch_norm_with_update_functional", batch_norm, "batch_norm"},
+    AtenRule{"batch_norm", batch_norm},
+    AtenRule{"native_batch_norm", batch_norm},
+    AtenRule{"cudnn_batch_norm", batch_norm},
+    AtenRule{"_native_batch_norm_legit", batch_norm},
+    AtenRule{"_native_batch_norm_legit_functional", batch_norm},
+    AtenRule{"_native_batch_norm_legit_no_training", batch_norm},
+    AtenRule{"_batch_norm_no_update", batch_norm},
+    AtenRule{"_batch_norm_with_update", batch_norm, "training"},
+    AtenRule{"_batch_norm_with_update_functional", batch_norm, "training"},
 };
 
 }  // namespace

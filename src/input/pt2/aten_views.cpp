@@ -239,12 +239,25 @@ bool unbind(const AtenCall& call, std::string_view) {
 bool dropout(const AtenCall& call, std::string_view) {
   const double p = call.number("p").value_or(0);
   if (!call.truth("train", call.truth("training", true)) || p == 0) return same(call, {});
-  const auto input = call.value("input");
+  const auto input = call.value(call.given("self") ? "self" : "input");
   if (!input) return false;
   std::vector<WrittenAttribute> attributes = {{.name = "p", .value = p}};
   const bool masks = call.results() == 2 && call.used(1);
   if (masks) attributes.push_back({.name = "save_mask", .value = true});
   return call.op("dropout", {call.tensor(*input)}, attributes, masks ? 2 : 1);
+}
+
+// A dropout of p, which divides what it keeps by p: ones and zeros.
+bool bernoulli(const AtenCall& call, std::string_view) {
+  const auto p = call.number("p");
+  if (!p || !(*p > 0 && *p <= 1) || !is_float(call.type().dtype())) return false;
+  if (*p == 1) return call.set_number(0, 1), true;
+  const ModelType single = model_type(Shape(call.type().shape().size(), 1), call.type().dtype());
+  const auto number = filled(call.graph(), single, *p);
+  if (!number) return false;
+  return call.last_step(
+      "dropout", {call.step("expand_view", {*number}, {listed("shape", call.type().extents)})},
+      {{.name = "p", .value = 1 - *p}});
 }
 
 constexpr std::array kViewRules = {
@@ -289,6 +302,7 @@ constexpr std::array kViewRules = {
     AtenRule{"feature_dropout", dropout},
     AtenRule{"dropout", dropout},
     AtenRule{"native_dropout", dropout},
+    AtenRule{"bernoulli", bernoulli},
     AtenRule{"clone", copy},
     AtenRule{"contiguous", copy},
     AtenRule{"to", copy},

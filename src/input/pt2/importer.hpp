@@ -78,7 +78,7 @@ class AtenCall {
   bool truth(std::string_view name, bool otherwise) const;
   std::string text(std::string_view name) const;
 
-  // The range that slice, narrow and the like take of a value of this type.
+  // The range that slice, narrow, select and the like take of a value of this type.
   std::optional<AxisRange> range(const ModelType& from) const;
 
   // Results: tensors in order, without those that are None.
@@ -108,6 +108,8 @@ class AtenCall {
   void share_pairs(std::size_t result, ValueId source, ModelGraph::TensorId pairs) const;
   // The same elements in memory of its own.
   void equal(std::size_t result, ValueId source) const;
+  // The call writes `tensor` to the memory of an argument, too.
+  void overwrite(ValueId argument, ModelGraph::TensorId tensor) const;
 
   // Adds an op of a row whose outputs are the first results. False if its rule refuses it.
   bool op(std::string_view row, std::vector<ModelGraph::Input> inputs,

@@ -42,7 +42,7 @@ std::optional<ModelGraph::TensorId> Pt2Importer::joined_base(ValueId target,
   const bool fresh = value.number || (value.tensor != ProgramValue::kNoTensor &&
                                       graph_.written_by(value.tensor, "concat"));
   const std::string_view op = op_of(view.node->target);
-  if (!fresh || (op != "slice" && op != "narrow")) return std::nullopt;
+  if (!fresh || (op != "slice" && op != "narrow" && op != "select")) return std::nullopt;
   const AtenCall call(*this, view.frame, *view.node);
   const ProgramArgument* self = call.argument("self");
   const auto known = frames_[view.frame].names.find(self->tensors[0]);

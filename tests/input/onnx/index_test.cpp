@@ -33,6 +33,20 @@ TEST_CASE("onnx: padding, triangles and repetitions are rows") {
   CHECK(unfused(model) == 4 * (24 + 56 + 56 + 56 + 56 + 112));
 }
 
+TEST_CASE("onnx: empty parts of a Concat, as caches at first, are left out") {
+  const auto joined = [](const std::vector<std::string>& parts, int rows) {
+    const Graph graph{.nodes = {node("Concat", parts, {"all"}, {attribute("axis", 0)}),
+                                node("Relu", {"all"}, {"y"})},
+                      .inputs = {value("none", {0, 4}), value("x", {3, 4}), value("z", {2, 4})},
+                      .outputs = {value("y", {rows, 4})}};
+    return read(graph);
+  };
+  CHECK(rows_of(joined({"none", "x"}, 3)) == Lines{"relu"});
+  CHECK(rows_of(joined({"x", "none", "z"}, 5)) == Lines{"concat", "relu"});
+  CHECK(joined({"x", "none", "z"}, 5).graph.ops[0].inputs.size() == 2);
+  CHECK(rows_of(joined({"none", "none"}, 0)) == Lines{"concat", "relu"});
+}
+
 TEST_CASE("onnx: padding with elements of its own is a row, and quotients of indices are whole") {
   for (const auto& [mode, border] : {std::pair{"reflect", "reflect"}, {"edge", "replicate"}}) {
     const Graph graph{.nodes = {node("Pad", {"x", "pads"}, {"y"}, {text_attribute("mode", mode)})},

@@ -322,6 +322,44 @@ TEST_CASE("pt2: memory that is written part by part is what the parts are joined
   CHECK(unfused(read(placed)) == 4 * 4 * 32);
 }
 
+TEST_CASE("pt2: rows that are written one after the other are joined once") {
+  // Of `steps` rows of e, each the relu of one of x.
+  const auto program = [](int steps, bool in_place) {
+    ProgramText text;
+    text.input("x", {1, 16}).tensor("e", {steps, 16}).tensor("y", {steps, 16});
+    text.node("empty", {{"size", Json{steps, 16}}}, {"e"});
+    std::string whole = "e";
+    std::string row = "x";
+    for (int i = 0; i < steps; ++i) {
+      const std::string next = "r" + std::to_string(i);
+      text.tensor(next, {1, 16}).tensor(next + "s", {16}).tensor(next + "c", {16});
+      text.tensor(next + "w", {steps, 16});
+      text.node("relu", {{"self", row}}, {next});
+      text.node("squeeze", {{"self", next}, {"dim", 0}}, {next + "s"});
+      if (in_place) {
+        text.tensor(next + "v", {16});
+        text.node("select", {{"self", "e"}, {"dim", 0}, {"index", i}}, {next + "v"});
+        text.node("copy_", {{"self", next + "v"}, {"src", next + "s"}}, {next + "c"});
+      } else {
+        text.node("select_scatter",
+                  {{"self", whole}, {"src", next + "s"}, {"dim", 0}, {"index", i}}, {next + "w"});
+        whole = next + "w";
+      }
+      row = next;
+    }
+    text.node("relu", {{"self", whole}}, {"y"}).output("y");
+    return read(text);
+  };
+  for (const bool in_place : {false, true}) {
+    CAPTURE(in_place);
+    const Words ops = ops_of(program(3, in_place));
+    CHECK(ops.size() == 5);
+    CHECK(ops[3].starts_with("concat(relu, relu_2, relu_3)"));
+    // Each row is read and written by its relu, and by the copy that joins them; relu of all.
+    CHECK(unfused(program(40, in_place)) == 4 * 6 * 40 * 16);
+  }
+}
+
 TEST_CASE("pt2: memory that was a number is none once a part of a part of it is written") {
   ProgramText text;
   text.input("a", {2, 3}).tensor("e", {4, 8}).tensor("y", {4, 8});

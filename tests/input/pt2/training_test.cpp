@@ -1,0 +1,132 @@
+// Batch norms and dropout in training, as a program has them before it is decomposed and after.
+
+#include <doctest/doctest.h>
+
+#include "input/pt2/pt2.hpp"
+#include "support/models.hpp"
+#include "support/pt2_files.hpp"
+
+using namespace fusecalc;
+using namespace fusecalc::testing;
+
+namespace {
+
+using Json = nlohmann::json;
+using Arguments = std::vector<std::pair<std::string, Json>>;
+
+constexpr std::uint64_t kElements = 4 * 6 * 8;
+constexpr std::uint64_t kChannels = 6;
+
+// x [4, 6, 8]; weight, bias and running statistics of its 6 channels, and results of these types.
+ProgramText with_channels() {
+  ProgramText text;
+  text.input("x", {4, 6, 8}).input("w", {6}).input("b", {6}).input("m", {6}).input("v", {6});
+  text.tensor("y", {4, 6, 8}).tensor("z", {4, 6, 8}).tensor("scratch", {0});
+  for (const char* name : {"mean", "rstd", "m2", "v2", "n"}) text.tensor(name, {6});
+  return text;
+}
+
+Arguments normalised(bool running, bool affine, Json training) {
+  Arguments arguments = {{"input", "x"}};
+  if (affine) arguments.insert(arguments.end(), {{"weight", "w"}, {"bias", "b"}});
+  if (running) arguments.insert(arguments.end(), {{"running_mean", "m"}, {"running_var", "v"}});
+  if (!training.is_null()) arguments.emplace_back("training", std::move(training));
+  arguments.insert(arguments.end(), {{"momentum", 0.1}, {"eps", 1e-5}});
+  return arguments;
+}
+
+Model read(const ProgramText& program) { return read_pt2(program.file(), "m.pt2", {}); }
+
+}  // namespace
+
+TEST_CASE(
+    "pt2: a batch norm in training overwrites the running statistics, if it is not functional") {
+  struct Case {
+    const char* op;
+    std::vector<std::string> results;
+    Json training;
+  };
+  const std::vector<Case> cases = {
+      {"batch_norm", {"y"}, true},
+      {"native_batch_norm", {"y", "mean", "rstd"}, true},
+      {"_native_batch_norm_legit", {"y", "mean", "rstd"}, true},
+      {"_batch_norm_with_update", {"y", "mean", "rstd", "scratch"}, nullptr},
+      {"_native_batch_norm_legit_functional", {"y", "mean", "rstd", "m2", "v2"}, true},
+      {"_batch_norm_with_update_functional", {"y", "mean", "rstd", "scratch", "m2", "v2"}, nullptr},
+  };
+  for (const Case& each : cases) {
+    CAPTURE(each.op);
+    ProgramText text = with_channels();
+    text.node(each.op, normalised(true, true, each.training), each.results).output("y");
+    const bool functional = each.results.back() == "v2";
+    // What is read of the running mean after it is what it has become.
+    text.node("relu", {{"self", functional ? "m2" : "m"}}, {"n"}).output("n");
+    if (functional) text.output("m2").output("v2");
+    const Model model = read(text);
+    CHECK(rows_of(model) == Words{"batch_norm", "relu"});
+    CHECK(std::get<std::string>(model.graph.ops[1].inputs[0]) == model.graph.ops[0].outputs[3]);
+    CHECK(model.origin.opaque == 0);
+    CHECK(model.graph.outputs->size() == 4);  // y, n and the new statistics
+    // x is read twice, weight, bias and statistics once; two new ones are written; the relu.
+    CHECK(unfused(model) == 4 * (3 * kElements + (4 + 2 + 2) * kChannels));
+  }
+}
+
+TEST_CASE("pt2: a batch norm in training has statistics of its own without running ones") {
+  ProgramText text = with_channels();
+  text.node("batch_norm", normalised(false, true, true), {"y"}).output("y");
+  CHECK(rows_of(read(text)) == Words{"batch_norm"});
+  CHECK(unfused(read(text)) == 4 * (3 * kElements + 2 * kChannels));
+
+  ProgramText saved = with_channels();
+  saved.node("_native_batch_norm_legit", normalised(false, true, true), {"y", "mean", "rstd"});
+  saved.output("y").output("mean").output("rstd");
+  CHECK(rows_of(read(saved)) == Words{"batch_norm", "add", "rsqrt"});
+  // Mean and variance are written; 1 / deviation is computed of the latter by two ops.
+  CHECK(unfused(read(saved)) == 4 * (3 * kElements + (2 + 2 + 4) * kChannels));
+}
+
+TEST_CASE("pt2: a batch norm without weight and bias has ones and zeros") {
+  for (const bool training : {true, false}) {
+    CAPTURE(training);
+    ProgramText text = with_channels();
+    text.node("batch_norm", normalised(true, false, training), {"y"}).output("y");
+    CHECK(rows_of(read(text)) == Words{"full", "full", "batch_norm"});
+  }
+  ProgramText instance = with_channels();
+  Arguments arguments = normalised(true, true, nullptr);
+  arguments.emplace_back("use_input_stats", false);
+  instance.node("instance_norm", arguments, {"y"}).output("y");
+  CHECK(rows_of(read(instance)) == Words{"batch_norm"});
+  CHECK(unfused(read(instance)) == 4 * (2 * kElements + 4 * kChannels));
+}
+
+TEST_CASE("pt2: dropout in place overwrites what it drops") {
+  ProgramText text = with_channels();
+  text.node("relu", {{"self", "x"}}, {"y"});
+  text.node("dropout_", {{"self", "y"}, {"p", 0.5}, {"train", true}}, {"z"});
+  text.output("y").output("z");
+  const Model model = read(text);
+  CHECK(rows_of(model) == Words{"relu", "dropout"});
+  CHECK(unfused(model) == 4 * 4 * kElements);
+}
+
+TEST_CASE("pt2: ones with a probability are a dropout of a number") {
+  for (const std::string op : {"bernoulli", "bernoulli_"}) {
+    CAPTURE(op);
+    ProgramText text = with_channels();
+    text.node("empty_like", {{"self", "x"}}, {"y"});
+    text.node(op, {{"self", "y"}, {"p", 0.9}}, {"z"}).output("z");
+    const Model model = read(text);
+    CHECK(rows_of(model) == Words{"full", "expand_view", "dropout"});
+    // The number is written and read.
+    CHECK(unfused(model) == 4 * (2 + kElements));
+  }
+  ProgramText always = with_channels();
+  always.node("bernoulli", {{"self", "x"}, {"p", 1.0}}, {"y"}).output("y");
+  CHECK(rows_of(read(always)) == Words{"full"});
+  // Whole numbers, and probabilities of each element.
+  ProgramText each = with_channels();
+  each.node("bernoulli", {{"self", "x"}}, {"y"}).output("y");
+  CHECK(rows_of(read(each)) == Words{"custom"});
+}
