@@ -165,6 +165,11 @@ std::string Words::attribute(std::string_view word) const {
   if (word == "$diagonal") {
     return literal(static_cast<double>(attributes_.diagonal), ComputeType::kI64);
   }
+  if (word == "$momentum") return literal(attributes_.momentum, computed);
+  if (word == "$sample") {
+    const auto count = static_cast<double>(op_.rows.row_length());
+    return literal(count / (count - 1), computed);
+  }
   if (word == "$unbias") {
     const auto count = static_cast<double>(op_.rows.row_length());
     return literal(count / std::max(0.0, count - attributes_.correction), computed);
@@ -207,7 +212,9 @@ std::string Words::operator()(std::string_view word) const {
 }  // namespace
 
 std::string_view device_expression(const Op& op, std::size_t k) {
-  return k == 0 ? op.row->device : op.row->device_more[k - 1];
+  if (k == 0) return op.row->device;
+  const bool running = op.outputs.size() > op.row->device_more.size() + 1;
+  return running ? op.row->device_running[k - 1] : op.row->device_more[k - 1];
 }
 
 namespace {

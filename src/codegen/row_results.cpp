@@ -32,6 +32,10 @@ Value computed_row(const Scope& scope, OpId id, std::size_t k) {
     expression.device = mean ? "s.sum / $count" : "s.sum";
   } else if (op.row->family == OpFamily::kLoss && k == 0) {
     expression.inputs = {picked_score(scope, id, row)};
+  } else if (k > op.row->device_more.size()) {
+    // One number for each row, which the result goes on from; the others are not read.
+    expression.inputs.assign(k, Value{.text = {}, .uniform = true, .number = 0});
+    expression.inputs.push_back(element(scope, op.operands[k].tensor, row));
   }
   return evaluate(scope, expression);
 }

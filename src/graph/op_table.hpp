@@ -151,8 +151,6 @@ struct OpRow {
   Access access = Access::kSame;
   TypeRule type_rule = TypeRule::kPromote;
   bool has_kernel = true;  // our runner can launch it; else it is only analysed
-  // Our runner can launch it with so many outputs, and only analyses it with more.
-  std::uint8_t kernel_outputs = std::numeric_limits<std::uint8_t>::max();
   // Of convolutions; 0 where the inputs tell.
   std::uint8_t spatial_axes = 0;
   AttributeSet attributes = 0;
@@ -162,6 +160,8 @@ struct OpRow {
   // codegen/expressions.cpp.
   std::string_view device{};
   std::array<std::string_view, 2> device_more{};
+  // The further results where it goes on from running statistics, its last operands.
+  std::array<std::string_view, 4> device_running{};
   // The first result in fewer instructions, with the functions of kernels/quick.cuh, for epilogues
   // in f32; empty where there are none.
   std::string_view quick{};

@@ -145,7 +145,6 @@ constexpr std::array kRowOps = {
           .flops = 7,
           .passes = 2,
           .holds_rows = false,  // a channel is spread over all samples
-          .kernel_outputs = 3,
           .attributes = kMode | kEps | kMomentum,
           .summary =
               "per channel (x, weight, bias, and mean, variance for inference); training: mean "
@@ -153,6 +152,8 @@ constexpr std::array kRowOps = {
               "deviation and what the running ones become",
           .device = "(a - $mean) * $gain + $bias",
           .device_more = {"s.mean", "s.variance"},
+          .device_running = {"s.mean", "s.rstd", "d + $momentum * (s.mean - d)",
+                             "e + $momentum * (s.variance * $sample - e)"},
           .quick = "a * $gain + $shift",
           .accumulator = Accumulator::kMoments,
           .per_channel = true,

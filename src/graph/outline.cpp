@@ -79,8 +79,7 @@ Outline::Outline(const OpGraph& graph) {
          .holds_rows = op.row->holds_rows,
          .row_inputs = op.row->row_inputs,
          .opaque = op.row->family == OpFamily::kCustom || op.row->op_class == OpClass::kOpaque,
-         .has_kernel = op.row->has_kernel && op.outputs.size() <= op.row->kernel_outputs &&
-                       !empty && !too_large(graph, op),
+         .has_kernel = op.row->has_kernel && !empty && !too_large(graph, op),
          .empty = empty,
          .work = op.work});
     for (const Operand& operand : op.operands) {

@@ -17,7 +17,6 @@ Verdict check_op(const OpGraph& graph, OpId id) {
   const OpRow& row = *graph.ops[id].row;
   if (row.family == OpFamily::kCustom) return {Obstacle::kCustom, id};
   if (!row.has_kernel) return {Obstacle::kNoKernel, id};
-  if (graph.ops[id].outputs.size() > row.kernel_outputs) return {Obstacle::kMoreOutputs, id};
   const Outline::OpFacts& facts = graph.outline[id];
   if (facts.has_kernel) return {};
   return {facts.empty ? Obstacle::kEmpty : Obstacle::kTooLarge, id};

@@ -16,7 +16,7 @@ namespace {
 
 // What each obstacle is called; {0}, {1} and {5} are the kinds of its ops, {2} and {3} the elements
 // that the first two loop over, {4} what more is true of those.
-constexpr std::array<std::string_view, 65> kReasons = {
+constexpr std::array<std::string_view, 64> kReasons = {
     "",
     "the code of a {0} op is unknown, so it stays a separate kernel",
     "{0} and {1} share no tensor",
@@ -94,7 +94,6 @@ constexpr std::array<std::string_view, 65> kReasons = {
     "another kernel must run between them: it uses the result of one, and the other uses its "
     "result",
     "fusecalc generates no {0} kernels; it counts their bytes only",
-    "fusecalc generates {0} with its first output only; it counts the bytes of all",
     "a tensor that {0} reads or writes is empty",
     "{0} would write a type that packs two elements into a byte",
     "{1} may leave rows as they were, so {0} has to write all of them before {1} runs",

@@ -63,7 +63,6 @@ enum class Obstacle : std::uint8_t {
   kCycle,
   // From here on, and kCustom: what even a single op can have.
   kNoKernel,
-  kMoreOutputs,
   kEmpty,
   kPacked,
   kBeforeScatter,

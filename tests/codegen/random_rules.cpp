@@ -119,11 +119,16 @@ void batch_norm(Drawer& d, const OpRow& /*row*/, Line& line) {
   const Drawn x = d.pick_ranked(2);
   line.inputs = {x.name};
   const bool training = d.dice().chance(50);
-  while (line.inputs.size() < (training ? 3 : 5)) {
+  const bool running = training && d.dice().chance(30);
+  while (line.inputs.size() < (training && !running ? 3 : 5)) {
     line.inputs.push_back(d.input({x.shape[1]}).name);
   }
   line.attributes = {word("mode", training ? "training" : "inference")};
-  if (training && d.dice().chance(50)) line.outputs = 3;
+  if (running) {
+    line.outputs = 5;
+  } else if (training && d.dice().chance(50)) {
+    line.outputs = 3;
+  }
 }
 
 void group_norm(Drawer& d, const OpRow& /*row*/, Line& line) {

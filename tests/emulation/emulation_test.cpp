@@ -96,6 +96,9 @@ TEST_CASE("on the host: lanes exchange values, threads wait, and memory beyond i
 TEST_CASE("on the host: norms with their statistics") {
   check("cuda/oplists/norms_statistics", kWithCopies, "held in registers");
 }
+TEST_CASE("on the host: batch norms that go on from running statistics") {
+  check("cuda/oplists/batch_norm_running", kWithCopies, "columns by");
+}
 TEST_CASE("on the host: norms whose rows are stored in another order") {
   check("cuda/oplists/norms_transposed", kWithCopies, "held in registers");
 }
