@@ -191,7 +191,66 @@ bool embedding(const AtenCall& call, std::string_view row) {
                  {listed("size", {call.type().extents[0]})});
 }
 
+// The gradient of a range of an axis, or of one place of it: zeros around it.
+bool part(const AtenCall& call, std::string_view) {
+  const auto dy = call.value("grad_output");
+  const ModelType& type = call.type();
+  const auto range = call.range(type);
+  if (!dy || !range || range->step != 1) return false;
+  ModelType placed = type;
+  const std::int64_t length = range->end - range->start;
+  placed.type.shape[range->axis] = static_cast<std::uint64_t>(length);
+  placed.extents[range->axis] = length;
+  std::vector<std::int64_t> before(type.shape().size());
+  std::vector<std::int64_t> after(type.shape().size());
+  before[range->axis] = range->start;
+  after[range->axis] = static_cast<std::int64_t>(type.shape()[range->axis]) - range->end;
+  const auto rows = reshaped(call.graph(), call.tensor(*dy), placed);
+  return rows && call.op("pad", {*rows}, {listed("before", before), listed("after", after)});
+}
+
+using Step = AtenCall::Step;
+
+// Of a and b, the halves of x: dy sigmoid(b), and that times a (1 - sigmoid(b)).
+bool glu(const AtenCall& call, std::string_view) {
+  const auto dy = call.value("grad_output");
+  const auto x = call.value("self");
+  const auto axis = axis_of(call.whole("dim", -1), call.type().shape().size());
+  if (!dy || !x || !axis) return false;
+  const ModelType half = call.at(*dy).type;
+  if (half.shape().size() != call.type().shape().size()) return false;
+  const auto middle = static_cast<std::int64_t>(half.shape()[*axis]);
+  const auto whole = call.tensor(*x);
+  const Step a = sliced(call.graph(), whole, {*axis, 0, middle}, half);
+  const Step gate =
+      call.step("sigmoid", {sliced(call.graph(), whole, {*axis, middle, 2 * middle}, half)});
+  const Step da = call.step("mul", {call.operand(*dy), gate});
+  const Step slope = call.step("mul", {a, call.step("sub", {1.0, gate})});
+  return call.last_step("concat", {da, call.step("mul", {da, slope})},
+                        {listed("axes", {static_cast<std::int64_t>(*axis)})});
+}
+
+// Of x, and of the weight, for each element of x.
+bool prelu(const AtenCall& call, std::string_view) {
+  const auto dy = call.value("grad_output");
+  const auto x = call.value("self");
+  const auto weight = call.value("weight");
+  if (!dy || !x || !weight || call.results() != 2) return false;
+  const Step above = call.step("gt", {call.operand(*x), 0.0});
+  const Step below = call.step("mul", {call.operand(*weight), call.operand(*dy)});
+  if (!call.last_step("where", {above, call.operand(*dy), below})) return false;
+  const Step product = call.step("mul", {call.operand(*x), call.operand(*dy)});
+  const Step of_weight = call.step("where", {above, 0.0, product});
+  if (!of_weight) return false;
+  call.set(1, std::get<ModelGraph::TensorId>(*of_weight));
+  return true;
+}
+
 constexpr std::array kBackwardRules = {
+    AtenRule{"slice_backward", part},
+    AtenRule{"select_backward", part},
+    AtenRule{"glu_backward", glu},
+    AtenRule{"_prelu_kernel_backward", prelu},
     AtenRule{"threshold_backward", threshold, "relu_backward"},
     AtenRule{"leaky_relu_backward", leaky_relu, "leaky_relu_backward"},
     AtenRule{"sigmoid_backward", of_result, "sigmoid_backward"},

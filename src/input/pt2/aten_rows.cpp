@@ -204,7 +204,7 @@ std::optional<Inputs> channel_inputs(const AtenCall& call) {
 }
 
 using Attribute = WrittenAttribute;
-const Attribute kTraining{.name = "mode", .value = std::string("training")};
+Attribute training() { return {.name = "mode", .value = std::string("training")}; }
 
 Attribute batch_epsilon(const AtenCall& call) {
   return {.name = "eps",
@@ -228,7 +228,7 @@ bool trained_batch_norm(const AtenCall& call, Inputs inputs, ValueId mean, Value
       call.number("exponential_average_factor").value_or(call.number("momentum").value_or(0.1));
   const auto made = call.graph().op(
       "batch_norm", std::move(inputs),
-      {kTraining, batch_epsilon(call), {.name = "momentum", .value = momentum}}, types);
+      {training(), batch_epsilon(call), {.name = "momentum", .value = momentum}}, types);
   if (!made) return false;
   for (std::size_t i = 0; i < std::min<std::size_t>(results, 3); ++i) call.set(i, (*made)[i]);
   // Between these and the running ones some have a scratch tensor for other libraries.
@@ -245,9 +245,9 @@ bool trained_batch_norm(const AtenCall& call, Inputs inputs, ValueId mean, Value
 // Without running statistics: y, mean and, where it is used, 1 / deviation.
 bool own_batch_norm(const AtenCall& call, const Inputs& inputs) {
   const Attribute epsilon = batch_epsilon(call);
-  if (used_results(call) == 1) return call.op("batch_norm", inputs, {kTraining, epsilon});
+  if (used_results(call) == 1) return call.op("batch_norm", inputs, {training(), epsilon});
   const std::array<ModelType, 3> types = {call.type(0), call.type(1), call.type(2)};
-  const auto made = call.graph().op("batch_norm", inputs, {kTraining, epsilon}, types);
+  const auto made = call.graph().op("batch_norm", inputs, {training(), epsilon}, types);
   if (!made) return false;
   const auto sum =
       call.graph().op("add", {(*made)[2], std::get<double>(epsilon.value)}, {}, call.type(2));

@@ -317,6 +317,8 @@ constexpr std::array kViewRules = {
     AtenRule{"split", split},
     AtenRule{"split_with_sizes", split},
     AtenRule{"split_copy", split},
+    AtenRule{"unsafe_split", split},
+    AtenRule{"unsafe_split_with_sizes", split},
     AtenRule{"split_with_sizes_copy", split},
     AtenRule{"chunk", split},
     AtenRule{"tensor_split", split},

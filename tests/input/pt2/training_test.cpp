@@ -130,3 +130,47 @@ TEST_CASE("pt2: ones with a probability are a dropout of a number") {
   each.node("bernoulli", {{"self", "x"}}, {"y"}).output("y");
   CHECK(rows_of(read(each)) == Words{"custom"});
 }
+
+TEST_CASE("pt2: gradients of parts have zeros around them") {
+  ProgramText text;
+  text.input("d", {4, 3}).input("e", {4}).tensor("y", {4, 8}).tensor("z", {4, 8});
+  const Json sizes = {4, 8};
+  text.node("slice_backward",
+            {{"grad_output", "d"},
+             {"input_sizes", sizes},
+             {"dim", 1},
+             {"start", 2},
+             {"end", 5},
+             {"step", 1}},
+            {"y"});
+  text.node("select_backward",
+            {{"grad_output", "e"}, {"input_sizes", sizes}, {"dim", 1}, {"index", -1}}, {"z"});
+  text.output("y").output("z");
+  const Model model = read(text);
+  CHECK(rows_of(model) == Words{"pad", "reshape", "pad"});
+  CHECK(unfused(model) == 4 * (12 + 32 + 4 + 32));
+}
+
+TEST_CASE("pt2: gradients of gated and of parametric linear units are ops of the table") {
+  ProgramText text;
+  text.input("d", {4, 3}).input("x", {4, 6}).input("u", {4, 3}).input("w", {1, 3});
+  text.tensor("y", {4, 6}).tensor("du", {4, 3}).tensor("dw", {4, 3});
+  text.node("glu_backward", {{"grad_output", "d"}, {"self", "x"}, {"dim", -1}}, {"y"});
+  text.node("_prelu_kernel_backward", {{"grad_output", "d"}, {"self", "u"}, {"weight", "w"}},
+            {"du", "dw"});
+  text.output("y").output("du").output("dw");
+  const Model model = read(text);
+  CHECK(model.origin.opaque == 0);
+  CHECK(rows_of(model) == Words{"slice_view", "slice_view", "sigmoid", "mul", "sub", "mul", "mul",
+                                "concat", "gt", "mul", "where", "mul", "where"});
+}
+
+TEST_CASE("pt2: the parts of a split that autograd makes are views") {
+  ProgramText text;
+  text.input("x", {4, 6}).tensor("a", {4, 3}, {6, 1}).tensor("b", {4, 3}, {6, 1});
+  text.tensor("y", {4, 3});
+  text.node("unsafe_split", {{"self", "x"}, {"split_size", 3}, {"dim", 1}}, {});
+  text.graph["nodes"].back()["outputs"] = {{{"as_tensors", {{{"name", "a"}}, {{"name", "b"}}}}}};
+  text.node("mul", {{"self", "a"}, {"other", "b"}}, {"y"}).output("y");
+  CHECK(unfused(read(text)) == 4 * 3 * 12);
+}
