@@ -134,15 +134,22 @@ void GraphBuilder::build_op(std::uint32_t position) {
   op_at_position_[position] = id;
   for (const TensorId output : op.outputs) graph_.tensors[output].producer = id;
   graph_.ops.push_back(std::move(op));
-  apply_inplace(written, graph_.ops.back());
-  if (inference.inplace_input) store_in_input(written, id, *inference.inplace_input);
-  if (row.family == OpFamily::kConcat) drop_empty_parts(graph_.ops.back());
+  place_results(written, id, inference.inplace_input);
+  drop_empty_parts(graph_.ops.back());
+}
+
+// In memory of other tensors, where the op list or the row says so.
+void GraphBuilder::place_results(const WrittenOp& written, OpId id,
+                                 std::optional<std::size_t> input) {
+  apply_inplace(written, graph_.ops[id]);
+  if (input) store_in_input(written, id, *input);
 }
 
 // An empty part adds nothing to a concat, and has no memory that a kernel could read. It stays
 // where the result is empty, too.
 void GraphBuilder::drop_empty_parts(Op& op) const {
-  if (graph_.tensors[op.outputs[0]].elements == 0) return;
+  const bool joins = op.row->family == OpFamily::kConcat;
+  if (!joins || graph_.tensors[op.outputs[0]].elements == 0) return;
   std::erase_if(op.operands, [&](const Operand& operand) {
     return graph_.tensors[operand.tensor].elements == 0;
   });

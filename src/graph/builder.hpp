@@ -115,6 +115,7 @@ class GraphBuilder {
   std::vector<std::string_view> input_names(const Op& op) const;
   void apply_partial(const WrittenOp& written, Op& op) const;
   void drop_empty_parts(Op& op) const;
+  void place_results(const WrittenOp& written, OpId id, std::optional<std::size_t> input);
   void apply_inplace(const WrittenOp& written, const Op& op);
   void store_in(const WrittenPlace& place, TensorId output, TensorId storage, OpId writer);
   void store_in_input(const WrittenOp& written, OpId id, std::size_t input);

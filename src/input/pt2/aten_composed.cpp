@@ -329,6 +329,7 @@ std::optional<TensorId> overwritten(ModelGraph& graph, const ProgramValue& whole
     part = *placed;
   }
   if (range.start == 0 && range.end == extent) return part;
+  if (range.start == range.end && whole.tensor != ProgramValue::kNoTensor) return whole.tensor;
   Inputs parts;
   const auto add = [&](std::int64_t start, std::int64_t end) {
     const auto more = parts_of(graph, whole, {range.axis, start, end});

@@ -192,7 +192,8 @@ bool select(const AtenCall& call, std::string_view) {
 }
 
 // Parts of an axis, one after the other; their sizes are those of the results.
-bool split(const AtenCall& call, std::string_view) {
+// Parts that are `apart` may be overwritten: what they are parts of is not read again.
+bool split(const AtenCall& call, std::string_view apart) {
   const auto self = call.value("self");
   if (!self) return false;
   const ProgramValue value = call.copy_of(*self);
@@ -208,7 +209,11 @@ bool split(const AtenCall& call, std::string_view) {
     } else {
       const auto part = sliced(call.graph(), call.tensor(*self), {*axis, start, end, 1}, type);
       if (!part) return false;
-      call.share(i, *self, *part);
+      if (apart.empty()) {
+        call.share(i, *self, *part);
+      } else {
+        call.set(i, *part);
+      }
     }
     start = end;
   }
@@ -317,8 +322,8 @@ constexpr std::array kViewRules = {
     AtenRule{"split", split},
     AtenRule{"split_with_sizes", split},
     AtenRule{"split_copy", split},
-    AtenRule{"unsafe_split", split},
-    AtenRule{"unsafe_split_with_sizes", split},
+    AtenRule{"unsafe_split", split, "apart"},
+    AtenRule{"unsafe_split_with_sizes", split, "apart"},
     AtenRule{"split_with_sizes_copy", split},
     AtenRule{"chunk", split},
     AtenRule{"tensor_split", split},

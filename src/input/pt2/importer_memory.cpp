@@ -55,6 +55,7 @@ std::optional<ModelGraph::TensorId> Pt2Importer::joined_base(ValueId target,
 // An in-place op has written `result` to the memory that `target` shows.
 void Pt2Importer::write_back(ValueId target, ModelGraph::TensorId result) {
   Binding& written = bindings_[target];
+  if (*checked_elements(written.value.type.shape()) == 0) return;
   Storage& storage = storages_[written.storage];
   ++storage.version;
   const std::optional<ModelGraph::TensorId> joined = joined_base(target, result);

@@ -173,4 +173,33 @@ TEST_CASE("pt2: the parts of a split that autograd makes are views") {
   text.graph["nodes"].back()["outputs"] = {{{"as_tensors", {{{"name", "a"}}, {{"name", "b"}}}}}};
   text.node("mul", {{"self", "a"}, {"other", "b"}}, {"y"}).output("y");
   CHECK(unfused(read(text)) == 4 * 3 * 12);
+
+  // They may be overwritten: nothing reads what they are parts of.
+  ProgramText placed;
+  placed.input("x", {4, 6}).tensor("a", {4, 3}, {6, 1}).tensor("b", {4, 3}, {6, 1});
+  placed.tensor("s", {4, 3}).tensor("y", {4, 3});
+  placed.node("unsafe_split", {{"self", "x"}, {"split_size", 3}, {"dim", 1}}, {});
+  placed.graph["nodes"].back()["outputs"] = {{{"as_tensors", {{{"name", "a"}}, {{"name", "b"}}}}}};
+  placed.node("sigmoid_", {{"self", "a"}}, {"s"});
+  placed.node("mul", {{"self", "s"}, {"other", "b"}}, {"y"}).output("y");
+  CHECK(rows_of(read(placed)) == Words{"slice_view", "slice_view", "sigmoid", "mul"});
+}
+
+TEST_CASE("pt2: what is written to an empty part of memory changes nothing") {
+  for (const bool in_place : {false, true}) {
+    CAPTURE(in_place);
+    ProgramText text;
+    text.input("x", {4, 6}).tensor("h", {4, 6}).tensor("p", {0, 6}).tensor("q", {0, 6});
+    text.tensor("w", {4, 6}).tensor("y", {4, 6});
+    text.node("exp", {{"self", "x"}}, {"h"});
+    text.node("slice", {{"self", "h"}, {"dim", 0}, {"start", 4}, {"end", 9}}, {"p"});
+    if (in_place) {
+      text.node("fill_", {{"self", "p"}, {"value", 1}}, {"q"});
+    } else {
+      text.node("slice_scatter",
+                {{"self", "h"}, {"src", "p"}, {"dim", 0}, {"start", 4}, {"end", 9}}, {"w"});
+    }
+    text.node("relu", {{"self", in_place ? "h" : "w"}}, {"y"}).output("y");
+    CHECK(rows_of(read(text)) == Words{"exp", "relu"});
+  }
 }
