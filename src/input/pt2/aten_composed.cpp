@@ -329,7 +329,10 @@ std::optional<TensorId> overwritten(ModelGraph& graph, const ProgramValue& whole
     part = *placed;
   }
   if (range.start == 0 && range.end == extent) return part;
-  if (range.start == range.end && whole.tensor != ProgramValue::kNoTensor) return whole.tensor;
+  if (std::ranges::count(expected.shape(), 0U) != 0) {
+    if (whole.tensor != ProgramValue::kNoTensor) return whole.tensor;
+    return whole.number ? filled(graph, whole.type, *whole.number) : std::nullopt;
+  }
   Inputs parts;
   const auto add = [&](std::int64_t start, std::int64_t end) {
     const auto more = parts_of(graph, whole, {range.axis, start, end});

@@ -202,4 +202,16 @@ TEST_CASE("pt2: what is written to an empty part of memory changes nothing") {
     text.node("relu", {{"self", in_place ? "h" : "w"}}, {"y"}).output("y");
     CHECK(rows_of(read(text)) == Words{"exp", "relu"});
   }
+  // A part of an empty part, of memory that is a number.
+  ProgramText text;
+  text.input("v", {0, 2}).tensor("h", {4, 6}).tensor("p", {0, 6}).tensor("w", {0, 6});
+  text.tensor("u", {4, 6}).tensor("y", {4, 6});
+  text.node("zeros", {{"size", Json{4, 6}}}, {"h"});
+  text.node("slice", {{"self", "h"}, {"dim", 0}, {"start", 4}, {"end", 9}}, {"p"});
+  text.node("slice_scatter", {{"self", "p"}, {"src", "v"}, {"dim", 1}, {"start", 0}, {"end", 2}},
+            {"w"});
+  text.node("slice_scatter", {{"self", "h"}, {"src", "w"}, {"dim", 0}, {"start", 4}, {"end", 9}},
+            {"u"});
+  text.node("relu", {{"self", "u"}}, {"y"}).output("y");
+  CHECK(rows_of(read(text)) == Words{"full", "relu"});
 }
