@@ -42,4 +42,22 @@ void add_repeated_rows(const OpGraph& graph, const Op& gather, const Device& dev
   work.read_doubt = kRepeatedDoubt;
 }
 
+void add_repeated_updates(const OpGraph& graph, const Op& scatter, const Device& device,
+                          KernelWork& work) {
+  constexpr double kShareOfL2 = 0.25;  // that is left to the table: updates pass by, too
+  if (scatter.op_class != OpClass::kMovement || scatter.attributes->combine == Combine::kReplace) {
+    return;
+  }
+  const Tensor& table = graph.tensors[scatter.operands[0].tensor];
+  const auto all = static_cast<double>(table.bytes);
+  const double again =
+      static_cast<double>(scatter.work) * static_cast<double>(bytes_of(table.type.dtype, 1)) - all;
+  if (again <= 0) return;
+  const double kept =
+      std::min(1.0, kShareOfL2 * static_cast<double>(device.l2_bytes) / std::max(1.0, all));
+  work.dram_read += again * (1 - kept);
+  work.dram_write += again * (1 - kept);
+  work.read_doubt = work.write_doubt = std::max(work.read_doubt, kRepeatedDoubt);
+}
+
 }  // namespace fusecalc

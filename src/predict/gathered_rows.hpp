@@ -23,4 +23,9 @@ GatheredRows gathered_rows(const OpGraph& graph, const Op& op, const Device& dev
 void add_repeated_rows(const OpGraph& graph, const Op& gather, const Device& device,
                        KernelWork& work);
 
+// The same of the rows that a scatter combines updates with, of which there are more than rows:
+// what comes again once the L2 has evicted the row reads and writes it once more.
+void add_repeated_updates(const OpGraph& graph, const Op& scatter, const Device& device,
+                          KernelWork& work);
+
 }  // namespace fusecalc

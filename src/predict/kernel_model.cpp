@@ -252,6 +252,7 @@ KernelWork KernelModel::streaming_work(const Kernel& kernel, const KernelTraffic
     scattered = std::max(scattered, scattered_elements(op));
     updated = std::max(updated, update_cycles(graph_, op, device_));
     if (op.row->access == Access::kGather) add_repeated_rows(graph_, op, device_, work);
+    if (op.row->access == Access::kScatter) add_repeated_updates(graph_, op, device_, work);
     if (op.row->family == OpFamily::kRowNormBackward) add_norm_backward(graph_, op, device_, work);
   }
   work.dram_read = std::max(0.0, work.dram_read);

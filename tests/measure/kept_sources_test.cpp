@@ -15,7 +15,7 @@ namespace {
 using testing::graph_of;
 using testing::read_file;
 
-// Whole rows of a product come in two ways: as 40 pieces of 128 rows, for clusters of 2 or 3 blocks.
+// Whole rows of a product come in two ways: 40 pieces of 128 rows, for clusters of 2 or 3 blocks.
 const char* const kRows = R"({"format": "fusecalc.ops/1", "dtype": "bf16",
     "tensors": {"x": {"shape": [5120, 64]}, "w": {"shape": [384, 64]}},
     "ops": [{"op": "linear", "inputs": ["x", "w"], "output": "h"},
