@@ -10,14 +10,10 @@
 #include "codegen/memory_access.hpp"
 #include "codegen/relocation.hpp"
 #include "codegen/rotary.hpp"
+#include "graph/axis.hpp"
 
 namespace fusecalc {
 namespace {
-
-std::size_t axis_of(const Op& op, std::size_t rank) {
-  const std::int64_t axis = op.attributes->axes ? op.attributes->axes->front() : 0;
-  return static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis);
-}
 
 // The index into a table for the element of a result whose axes are those of the table, with the
 // axes of `ids` in place of `axis`.
