@@ -7,13 +7,12 @@
 
 #include <algorithm>
 #include <bit>
-#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "codegen/schedule.hpp"
-#include "graph/axis.hpp"
+#include "plan/scattered_rows.hpp"
 
 namespace fusecalc {
 namespace {
@@ -58,16 +57,12 @@ unsigned most_windows(const KernelView& kernel) {
 // Elements of a thread that puts rows where indices say: all of one row. They are stored or added
 // together then, or by neighbouring threads, which the L2 takes at once.
 unsigned most_of_row(const KernelView& kernel) {
-  unsigned most = kLoopThreads;
+  std::uint64_t most = kLoopThreads;
   for (const OpId id : kernel.ops()) {
     const Op& op = kernel.op(id);
-    if (op.row->family != OpFamily::kScatter) continue;
-    const Shape& table = kernel.tensor(op.operands[0].tensor).type.shape;
-    const std::size_t axis = axis_of(op, table.size());
-    const std::uint64_t row = elements_between(table, axis + 1, table.size());
-    most = std::gcd(most, static_cast<unsigned>(row % kLoopThreads));
+    if (op.row->family == OpFamily::kScatter) most = updates_of_one_row(kernel.graph(), op, most);
   }
-  return most;
+  return static_cast<unsigned>(most);
 }
 
 // Whether elements of a table are read several times each, wherever indices say.

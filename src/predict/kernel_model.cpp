@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "core/ceil_div.hpp"
-#include "graph/axis.hpp"
 #include "plan/grouped_weights.hpp"
 #include "plan/halves.hpp"
+#include "plan/scattered_rows.hpp"
 #include "plan/siblings.hpp"
 #include "plan/tiling.hpp"
 #include "plan/weight_lines.hpp"
@@ -173,14 +172,10 @@ double update_cycles(const OpGraph& graph, const Op& op, const Device& device) {
   constexpr double kApart = 1;       // of 4 bytes of 8
   constexpr double kOther = 0.58;    // sums of 16 bytes, and of 2
   constexpr double kSwapped = 0.45;  // what takes turns
-  const Tensor& table = graph.tensors[op.operands[0].tensor];
-  const Shape& shape = table.type.shape;
-  const DType dtype = table.type.dtype;
+  const DType dtype = graph.tensors[op.operands[0].tensor].type.dtype;
   const std::uint64_t bytes = std::max<std::uint64_t>(1, bytes_of(dtype, 1));
-  const bool rows = op.row->family == OpFamily::kScatter;
-  const std::uint64_t row =
-      rows ? elements_between(shape, axis_of(op, shape.size()) + 1, shape.size()) : 1;
-  const std::uint64_t group = bytes * std::gcd(row, std::max<std::uint64_t>(1, 16 / bytes));
+  const std::uint64_t most = std::max<std::uint64_t>(1, 16 / bytes);
+  const std::uint64_t group = bytes * updates_of_one_row(graph, op, most);
   const double elements = static_cast<double>(op.work);
   const double moved = elements * static_cast<double>(bytes);
   if (op.attributes->combine == Combine::kReplace) {
@@ -195,6 +190,7 @@ double update_cycles(const OpGraph& graph, const Op& op, const Device& device) {
     return moved / 16 / kOther;
   }
   if (group < 4) return elements / kOther;
+  const bool rows = op.row->family == OpFamily::kScatter;
   return moved / 4 / (group == 4 && rows ? kSums : kApart);
 }
 
