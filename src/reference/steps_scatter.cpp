@@ -5,6 +5,7 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "graph/axis.hpp"
 #include "graph/reference_ops.hpp"
 #include "reference/element.hpp"
 #include "reference/movement_step.hpp"
@@ -12,11 +13,6 @@
 
 namespace fusecalc {
 namespace {
-
-std::size_t axis_of(const Op& op, std::size_t rank) {
-  const std::int64_t axis = op.attributes->axes ? op.attributes->axes->front() : 0;
-  return static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis);
-}
 
 // Which elements of the updates go to an element of the result, in their order.
 class Updates {
