@@ -84,6 +84,12 @@ double wrapped_to(DType dtype, double value) {
   return value - values * std::floor((value - precision.lowest) / values);
 }
 
+double wrapped_to(DType dtype, std::uint64_t bits) {
+  if (dtype == DType::kI64) return static_cast<double>(static_cast<std::int64_t>(bits));
+  const auto low = static_cast<std::uint32_t>(bits);
+  return wrapped_to(dtype, static_cast<double>(low));
+}
+
 Evaluation::Evaluation(const ReferenceInputs& inputs, std::uint64_t& work, std::uint64_t most_terms,
                        unsigned depth)
     : inputs_(inputs),

@@ -186,6 +186,8 @@ class EvaluationStep {
 double stored_as(DType dtype, double value);
 // A whole number of which an integer type keeps its low bits.
 double wrapped_to(DType dtype, double value);
+// The same, of a number whose low 64 bits are these.
+double wrapped_to(DType dtype, std::uint64_t bits);
 
 // The step of an op. Throws Error for a custom op, whose semantics are unknown.
 std::unique_ptr<EvaluationStep> make_step(Evaluation& evaluation, const Op& op);

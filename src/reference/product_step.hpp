@@ -71,7 +71,7 @@ class ProductStep : public EvaluationStep {
       const std::span<const double> a = values(first, lane, scratch_[0]);
       const Product product = product_of(a, values(first + 1, lane, scratch_[1]));
       const double bias = has_bias() ? values(first + 2, lane, scratch_[2])[0] : 0;
-      lanes[lane] = product.sum + bias;
+      lanes[lane] = wrapped_to(output().type.dtype, product.sum + bias);
       if (lane > 0) continue;
       rounding = rounding_of(0, lanes[0]) +
                  summing_error(a.size() + 1, product.magnitude + std::abs(bias));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/checked.hpp"
 #include "graph/dropout.hpp"
 #include "reference/element.hpp"
 #include "reference/steps.hpp"
@@ -14,7 +15,9 @@ namespace {
 class PointwiseStep : public EvaluationStep {
  public:
   PointwiseStep(Evaluation& evaluation, const Op& op)
-      : EvaluationStep(evaluation, op), function_(op.row->reference) {
+      : EvaluationStep(evaluation, op),
+        function_(op.row->reference),
+        wraps_(wraps(evaluation.graph(), op)) {
     for (std::size_t i = 0; i < op.operands.size(); ++i) {
       if (op.operands[i].tensor == kNone) continue;
       tensors_.push_back(i);
@@ -87,13 +90,25 @@ class PointwiseStep : public EvaluationStep {
     return kept(function_(arguments_, *op().attributes));
   }
 
+  // Whether the result keeps its low bits: an integer that is computed without floats, or any
+  // result of an op on bits. Other bools are whether the result is not 0.
+  static bool wraps(const OpGraph& graph, const Op& op) {
+    const DType dtype = graph.tensor(op.outputs[0]).type.dtype;
+    if (op.row->type_rule == TypeRule::kBits) return true;
+    if (is_float(dtype) || dtype == DType::kBool || op.row->family == OpFamily::kCast) return false;
+    return std::ranges::all_of(op.operands, [&](const Operand& operand) {
+      return operand.tensor == kNone ? exact_integer(operand.number).has_value()
+                                     : !is_float(graph.tensor(operand.tensor).type.dtype);
+    });
+  }
+
   // What the result's type keeps, beyond what storing does: low bits, and 0 for a quotient of whole
   // numbers by 0.
   double kept(double result) const {
     const DType dtype = output().type.dtype;
-    if (op().row->type_rule == TypeRule::kBits) return wrapped_to(dtype, result);
     const bool whole = !is_float(dtype) && op().row->family != OpFamily::kCast;
-    return whole && !std::isfinite(result) ? 0 : result;
+    if (whole && !std::isfinite(result)) return 0;
+    return wraps_ ? wrapped_to(dtype, std::trunc(result)) : result;
   }
 
   // A result that equals one of the inputs, or 0, was not rounded if its dtype holds all their
@@ -144,6 +159,7 @@ class PointwiseStep : public EvaluationStep {
   }
 
   ReferenceFunction function_ = nullptr;
+  bool wraps_ = false;
   std::vector<std::size_t> tensors_;  // the operands that are tensors
   std::vector<IndexMap> maps_;
   std::vector<std::vector<double>> scratch_;

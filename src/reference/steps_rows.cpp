@@ -18,12 +18,17 @@ Adding adding_of(const OpRow& row) {
   return row.reference == reference::mean ? Adding::kMean : Adding::kNeither;
 }
 
+ReferenceFunction function_of(const OpRow& row, DType result) {
+  const bool wraps = row.reference == reference::prod && !is_float(result);
+  return wraps ? reference::whole_prod : row.reference;
+}
+
 class ReduceStep final : public EvaluationStep {
  public:
   ReduceStep(Evaluation& evaluation, const Op& op)
       : EvaluationStep(evaluation, op),
         rows_(op.rows),
-        function_(op.row->reference),
+        function_(function_of(*op.row, evaluation.graph().tensor(op.outputs[0]).type.dtype)),
         adding_(adding_of(*op.row)),
         smallest_(op.row->accumulator == Accumulator::kSmallestPlace),
         finds_place_(op.row->type_rule == TypeRule::kIndex) {}

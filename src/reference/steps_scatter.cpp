@@ -91,6 +91,11 @@ class ScatterStep final : public MovementStep {
   Updates updates_;
 };
 
+// Of integers, whose sums and products keep their low bits.
+std::uint64_t combined(Combine how, std::uint64_t a, std::uint64_t b) {
+  return how == Combine::kAdd ? a + b : a * b;
+}
+
 double combined(Combine how, double a, double b) {
   if (how == Combine::kAdd) return a + b;
   if (how == Combine::kMul) return a * b;
@@ -131,6 +136,21 @@ class CombineStep final : public EvaluationStep {
   }
 
  private:
+  double combine(double result, std::span<const double> updates) const {
+    const Combine how = op().attributes->combine;
+    const DType dtype = output().type.dtype;
+    const bool counts = how == Combine::kAdd || how == Combine::kMul;
+    if (is_float(dtype) || dtype == DType::kBool || !counts) {
+      for (const double update : updates) result = combined(how, result, update);
+      return result;
+    }
+    auto bits = static_cast<std::uint64_t>(reference::whole(result));
+    for (const double update : updates) {
+      bits = combined(how, bits, static_cast<std::uint64_t>(reference::whole(update)));
+    }
+    return wrapped_to(dtype, bits);
+  }
+
   void compute_element(std::uint32_t range, std::uint64_t k, Request first) {
     const Combine how = op().attributes->combine;
     Lanes result{};
@@ -142,10 +162,9 @@ class CombineStep final : public EvaluationStep {
       if (lane == 0) magnitude = std::abs(result[0]);
       const std::span<const double> in = values(first + 1, lane, scratch);
       updates = in.size();
-      for (const double update : in) {
-        result[lane] = combined(how, result[lane], update);
-        if (lane == 0) magnitude += std::abs(update);
-      }
+      result[lane] = combine(result[lane], in);
+      if (lane > 0) continue;
+      for (const double update : in) magnitude += std::abs(update);
     }
     double rounding = 0;
     const double unit = 2 * precision_of(output().type.dtype).unit;

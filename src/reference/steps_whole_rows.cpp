@@ -5,6 +5,7 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "graph/reference_ops.hpp"
 #include "reference/steps.hpp"
 
 namespace fusecalc {
@@ -82,6 +83,9 @@ class ScanStep final : public EvaluationStep {
   };
 
   void scan(Known& known) {
+    // Products of integers keep their low 64 bits.
+    const bool wraps =
+        op().row->accumulator == Accumulator::kProduct && !is_float(output().type.dtype);
     known.lanes.resize(known.count);
     known.magnitudes.resize(known.count);
     std::vector<double> scratch;
@@ -90,8 +94,13 @@ class ScanStep final : public EvaluationStep {
       const std::span<const double> in = values(known.request, same ? 0 : lane, scratch);
       double result = in[0];
       double magnitude = std::abs(in[0]);
+      std::uint64_t bits = 1;
       for (std::uint64_t k = 0; k < known.count; ++k) {
         if (k > 0) result = op().row->reference(std::array{result, in[k]}, *op().attributes);
+        if (wraps) {
+          bits *= static_cast<std::uint64_t>(reference::whole(in[k]));
+          result = wrapped_to(DType::kI64, bits);
+        }
         magnitude =
             k == 0 ? magnitude
                    : op().row->reference(std::array{magnitude, std::abs(in[k])}, *op().attributes);

@@ -258,6 +258,64 @@ TEST_CASE("stored integers and bools take effect") {
   CHECK(given.values("byte") == Values{0, 0, 255});
 }
 
+TEST_CASE("sums and products of integers keep the low bits that their types have") {
+  const Given updates(R"({"format": "fusecalc.ops/1", "dtype": "i8",
+    "tensors": {"x": {"shape": [3]}, "y": {"shape": [3]}, "z": {"shape": [3]},
+                "i": {"shape": [4], "dtype": "i64"}, "u": {"shape": [4]},
+                "b": {"shape": [3], "dtype": "u8"}, "c": {"shape": [3], "dtype": "i32"},
+                "v": {"shape": [4], "dtype": "i32"}},
+    "ops": [{"op": "scatter_update", "inputs": ["x", "i", "u"], "output": "added", "combine": "add"},
+            {"op": "scatter_elements", "inputs": ["y", "i", "u"], "output": "scaled",
+             "combine": "mul"},
+            {"op": "scatter_update", "inputs": ["b", "i", "u"], "output": "of_bytes",
+             "combine": "add"},
+            {"op": "scatter_update", "inputs": ["c", "i", "v"], "output": "of_words",
+             "combine": "mul"},
+            {"op": "scatter_update", "inputs": ["z", "i", "u"], "output": "most",
+             "combine": "max"}]})",
+                      {{"x", {100, -100, 7}},
+                       {"y", {100, -100, 7}},
+                       {"z", {100, -100, 7}},
+                       {"i", {0, 0, 1, 1}},
+                       {"u", {20, 30, -20, -30}},
+                       {"b", {250, 10, 7}},
+                       {"c", {65537, 3, 7}},
+                       {"v", {65537, 1, -5, 2}}});
+  CHECK(updates.values("added") == Values{150 - 256, -150 + 256, 7});
+  // 60,000 is 234 * 256 + 96.
+  CHECK(updates.values("scaled") == Values{96, -96, 7});
+  CHECK(updates.values("of_bytes") == Values{300 - 256, 10 - 50 + 256, 7});
+  // 65,537 squared is 2^32 + 2^17 + 1.
+  CHECK(updates.values("of_words") == Values{131073, -30, 7});
+  CHECK(updates.values("most") == Values{100, -20, 7});
+
+  const Given others(R"({"format": "fusecalc.ops/1", "dtype": "u8",
+    "tensors": {"a": {"shape": [2]}, "b": {"shape": [2]}, "t": {"shape": [41], "dtype": "i64"},
+                "f": {"shape": [2, 2], "dtype": "bool"}, "m": {"shape": [1, 2], "dtype": "i32"},
+                "n": {"shape": [2, 1], "dtype": "i32"}},
+    "ops": [{"op": "sub", "inputs": ["a", "b"], "output": "less"},
+            {"op": "mul", "inputs": ["a", "b"], "output": "times"},
+            {"op": "add", "inputs": ["f", "f"], "output": "either"},
+            {"op": "matmul", "inputs": ["m", "n"], "output": "product"},
+            {"op": "prod", "inputs": ["t"], "output": "p"},
+            {"op": "cumprod", "inputs": ["t"], "output": "running"}]})",
+                     {{"a", {3, 20}},
+                      {"b", {5, 30}},
+                      {"f", {0, 1, 1, 0}},
+                      {"m", {65536, 3}},
+                      {"n", {65536, 5}},
+                      {"t", std::vector<std::int64_t>(41, 3)}});
+  CHECK(others.values("less") == Values{254, 246});
+  CHECK(others.values("times") == Values{15, 600 - 2 * 256});
+  CHECK(others.values("either") == Values{0, 1, 1, 0});
+  CHECK(others.values("product") == Values{15});  // and 2^32
+  // 3^40 is 12,157,665,459,056,928,801, and 2^64 is 18,446,744,073,709,551,616; 3^41 is the first
+  // times 3.
+  CHECK(others.values("running")[39] == -6289078614652622815.0);
+  CHECK(others.values("running")[40] == -420491770248316829.0);
+  CHECK(others.values("p") == Values{-420491770248316829.0});
+}
+
 TEST_CASE("dropout keeps what its draw says, scaled") {
   const Given given(R"({"format": "fusecalc.ops/1", "tensors": {"x": {"shape": [2000]}},
     "ops": [{"op": "dropout", "inputs": ["x"], "p": 0.25, "seed": 9, "save_mask": true,
