@@ -77,11 +77,7 @@ __device__ __forceinline__ void add_team(Sums& sums, Sums* of_warps, u32 turn, u
     Sums* const mine = of_warps + (turn * kTeams + team) * kWarps;
     if (threadIdx.x % 32 == 0) mine[threadIdx.x % kTeam / 32] = sums;
     asm volatile("bar.sync %0, %1;" ::"r"(team + 1), "n"(kTeam) : "memory");
-    constexpr int kGroup = kWarps <= 2    ? 2
-                           : kWarps <= 4  ? 4
-                           : kWarps <= 8  ? 8
-                           : kWarps <= 16 ? 16
-                                          : 32;
+    constexpr int kGroup = lanes_for(kWarps);
     const u32 warp = threadIdx.x % kGroup;
     sums = warp < kWarps ? mine[warp] : Sums{};
     add_lanes<kGroup>(sums);

@@ -235,6 +235,13 @@ __device__ __forceinline__ void merge_lanes(S& state) {
   for (int mask = 1; mask < kTeam; mask *= 2) state.merge(shuffled(state, mask));
 }
 
+// The fewest neighbouring lanes, a power of two, that have a value of each of so many warps.
+__device__ constexpr int lanes_for(int warps) {
+  int lanes = 2;
+  while (lanes < warps) lanes *= 2;
+  return lanes;
+}
+
 // All kThreads threads of the block share a row. `scratch` holds a state per warp; the barriers
 // leave it free for the next use.
 template <int kThreads, typename S>
@@ -246,11 +253,7 @@ __device__ __forceinline__ void merge_block(S& state, void* scratch) {
   __syncthreads();
   if (threadIdx.x % 32 == 0) states[threadIdx.x / 32] = state;
   __syncthreads();
-  constexpr int kLanes = kWarps <= 2    ? 2
-                         : kWarps <= 4  ? 4
-                         : kWarps <= 8  ? 8
-                         : kWarps <= 16 ? 16
-                                        : 32;
+  constexpr int kLanes = lanes_for(kWarps);
   const int warp = threadIdx.x % kLanes;
   if (warp < kWarps) {
     state = states[warp];
