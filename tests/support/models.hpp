@@ -1,6 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <string>
+#include <variant>
 
 #include "graph/op_graph.hpp"
 #include "input/model.hpp"
@@ -15,6 +18,21 @@ inline Words rows_of(const Model& model) {
   Words rows;
   for (const WrittenOp& op : model.graph.ops) rows.push_back(op.op);
   return rows;
+}
+
+// "op(inputs)" of every op; the graph is valid.
+inline Words calls_of(const Model& model) {
+  build_graph(model.graph, {});
+  Words lines;
+  for (const WrittenOp& op : model.graph.ops) {
+    std::string line = op.op + "(";
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+      const auto* tensor = std::get_if<std::string>(&op.inputs[i]);
+      line += (i == 0 ? "" : ", ") + (tensor != nullptr ? *tensor : "number");
+    }
+    lines.push_back(line + ")");
+  }
+  return lines;
 }
 
 inline std::uint64_t unfused(const Model& model) {

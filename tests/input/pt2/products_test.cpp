@@ -1,0 +1,123 @@
+// Products: with factors, of vectors, as einsum, and under autocast.
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "input/pt2/pt2.hpp"
+#include "support/models.hpp"
+#include "support/pt2_files.hpp"
+#include "support/words.hpp"
+
+using namespace fusecalc;
+using namespace fusecalc::testing;
+
+namespace {
+
+using Json = nlohmann::json;
+using Sizes = std::vector<ProgramText::Size>;
+
+constexpr int kBf16 = 13;
+
+Model read(const ProgramText& program) { return read_pt2(program.file(), "m.pt2", {}); }
+
+}  // namespace
+
+TEST_CASE("pt2: factors of addmm and baddbmm are ops where they are not 1") {
+  const auto ops = [](const std::string& op, double beta, double alpha) {
+    ProgramText text;
+    text.input("b", {6}).input("x", {4, 8}).input("w", {8, 6}).input("c", {5, 6});
+    text.input("u", {5, 4, 8}).input("v", {5, 8, 6}).tensor("y", {4, 6}).tensor("z", {5, 4, 6});
+    if (op == "addmm") {
+      text.node("addmm",
+                {{"self", "b"}, {"mat1", "x"}, {"mat2", "w"}, {"beta", beta}, {"alpha", alpha}},
+                {"y"});
+    } else {
+      text.node("baddbmm",
+                {{"self", "b"}, {"batch1", "u"}, {"batch2", "v"}, {"beta", beta}, {"alpha", alpha}},
+                {"z"});
+    }
+    return calls_of(read(text.output(op == "addmm" ? "y" : "z")));
+  };
+  CHECK(ops("addmm", 1, 1) == Words{"permute_view(w)", "linear(x, addmm.permute_view, b)"});
+  CHECK(ops("addmm", 0, 1) == Words{"permute_view(w)", "linear(x, addmm.permute_view)"});
+  CHECK(ops("addmm", 2, 3) == Words{"permute_view(w)", "linear(x, addmm.permute_view)",
+                                    "mul(addmm.linear, number)", "mul(b, number)",
+                                    "add(addmm.mul, addmm.mul_2)"});
+  CHECK(ops("baddbmm", 1, 1) == Words{"matmul(u, v)", "add(baddbmm.matmul, b)"});
+  CHECK(ops("baddbmm", 0, 3) == Words{"matmul(u, v)", "mul(baddbmm.matmul, number)"});
+}
+
+TEST_CASE("pt2: einsum is products of matrices, or of elements") {
+  const auto bytes = [](const std::string& equation, const std::vector<Sizes>& inputs,
+                        const Sizes& result) {
+    ProgramText text;
+    Json tensors = Json::array();
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      std::string name = "x";
+      name += std::to_string(i);
+      text.input(name, inputs[i]);
+      tensors.push_back({{"name", name}});
+    }
+    text.tensor("e", result).tensor("y", result);
+    text.node("einsum", {{"equation", "?"}}, {"e"});
+    text.graph["nodes"].back()["inputs"] = {
+        {{"name", "equation"}, {"arg", {{"as_string", equation}}}},
+        {{"name", "tensors"}, {"arg", {{"as_tensors", tensors}}}}};
+    text.node("relu", {{"self", "e"}}, {"y"}).output("y");
+    const Model model = read(text);
+    CHECK(model.origin.opaque == 0);
+    calls_of(model);
+    return unfused(model) / 4;
+  };
+  // The product; relu reads and writes its result.
+  CHECK(bytes("ij,jk->ik", {{2, 3}, {3, 5}}, {2, 5}) == (6 + 15 + 10) + 20);
+  CHECK(bytes("bhqd,bhkd->bhqk", {{2, 4, 8, 16}, {2, 4, 8, 16}}, {2, 4, 8, 8}) ==
+        (1024 + 1024 + 512) + 1024);
+  // Heads inside are copied next to the batch first, both of them.
+  CHECK(bytes("bqhd,bkhd->bhqk", {{2, 8, 4, 16}, {2, 8, 4, 16}}, {2, 4, 8, 8}) ==
+        4 * 1024 + (1024 + 1024 + 512) + 1024);
+  CHECK(bytes("i,j->ij", {{3}, {5}}, {3, 5}) == (3 + 5 + 15) + 30);
+  CHECK(bytes("ij->ji", {{3, 5}}, {5, 3}) == 30);
+  // Axes without letters are those of a batch.
+  CHECK(bytes("...ij,jk->...ik", {{7, 2, 3}, {3, 5}}, {7, 2, 5}) == (42 + 15 + 70) + 140);
+  // Summed over j first.
+  CHECK(bytes("ij->i", {{3, 5}}, {3}) == (15 + 3) + 6);
+}
+
+TEST_CASE("pt2: an einsum that is not known is a custom op") {
+  ProgramText text;
+  text.input("x", {3, 3}).tensor("d", {3});
+  text.node("einsum", {{"tensors", "x"}}, {"d"});
+  text.graph["nodes"].back()["inputs"].push_back(
+      {{"name", "equation"}, {"arg", {{"as_string", "ii->i"}}}});
+  CHECK(calls_of(read(text.output("d"))) == Words{"custom(x)"});
+}
+
+TEST_CASE("pt2: products of vectors, by the names that their arguments have") {
+  ProgramText text;
+  text.input("m", {4, 8}).input("v", {8}).input("u", {8}).input("s", {4});
+  text.tensor("mv", {4}).tensor("dot", {}).tensor("outer", {4, 8});
+  text.node("mv", {{"self", "m"}, {"vec", "v"}}, {"mv"});
+  text.node("dot", {{"self", "u"}, {"tensor", "v"}}, {"dot"});
+  text.node("outer", {{"self", "s"}, {"vec2", "v"}}, {"outer"});
+  for (const char* name : {"mv", "dot", "outer"}) text.output(name);
+  const Model model = read(text);
+  CHECK(model.origin.opaque == 0);
+  CHECK(unfused(model) == 4 * ((32 + 8 + 4) + (8 + 8 + 1) + (4 + 8 + 32)));
+}
+
+TEST_CASE("pt2: products of a program with autocast have the casts that it leaves out") {
+  ProgramText text;
+  text.input("x", {4, 8}).parameter("w", "w", {6, 8}).tensor("y", {4, 6}, {}, kBf16);
+  text.tensor("z", {4, 4}, {}, kBf16).tensor("t", {6, 4}, {1, 6}, kBf16).tensor("s", {4, 8});
+  text.node("linear", {{"input", "x"}, {"weight", "w"}}, {"y"});
+  text.node("t", {{"self", "y"}}, {"t"});
+  text.node("mm", {{"self", "y"}, {"mat2", "t"}}, {"z"});
+  text.node("relu", {{"self", "x"}}, {"s"}).output("z").output("s");
+  const Model model = read(text);
+  CHECK(calls_of(model) == Words{"cast(x)", "cast(w)", "linear(linear.cast, linear.cast_2)",
+                                 "matmul(linear, linear)", "relu(x)"});
+  CHECK(unfused(model) == (4 + 2) * (32 + 48) + 2 * (32 + 48 + 24) + 2 * (24 + 16) + 4 * 64);
+}
