@@ -19,6 +19,12 @@ inline std::ostream& operator<<(std::ostream& out, const Bytes& bytes) {
 
 namespace fusecalc::testing {
 
+// Of tensors of 1000 f32.
+constexpr std::uint64_t kUnit = 4000;
+inline Bytes units(std::uint64_t read, std::uint64_t write) {
+  return {read * kUnit, write * kUnit};
+}
+
 // What one kernel of the named ops moves; all ops where none is named.
 Bytes kernel_bytes(const OpGraph& graph, const std::vector<std::string>& ops = {});
 // The same for one kernel per op, together.
