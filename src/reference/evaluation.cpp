@@ -73,8 +73,8 @@ double stored_as(DType dtype, double value) {
   if (is_float(dtype)) return value;
   if (dtype == DType::kBool) return value != 0 ? 1 : 0;
   if (std::isnan(value)) return 0;
-  const Precision& precision = precision_of(dtype);
-  return std::trunc(std::clamp(value, precision.lowest, precision.highest));
+  const Precision& computed = precision_of(dtype == DType::kI64 ? DType::kI64 : DType::kI32);
+  return wrapped_to(dtype, std::trunc(std::clamp(value, computed.lowest, computed.highest)));
 }
 
 double wrapped_to(DType dtype, double value) {

@@ -181,8 +181,9 @@ class EvaluationStep {
   std::vector<Repeated> sources_;
 };
 
-// A number as a dtype holds it: integers are truncated and clamped to their range, bools are 0 or
-// 1. Floats are not changed.
+// A number as a dtype holds it once kernels have computed and stored it. Integers are truncated and
+// clamped to the range of what they are computed in, i64 or i32, of which narrower ones keep the
+// low bits; bools are 0 or 1. Floats are not changed.
 double stored_as(DType dtype, double value);
 // A whole number of which an integer type keeps its low bits.
 double wrapped_to(DType dtype, double value);

@@ -95,7 +95,7 @@ class PointwiseStep : public EvaluationStep {
   static bool wraps(const OpGraph& graph, const Op& op) {
     const DType dtype = graph.tensor(op.outputs[0]).type.dtype;
     if (op.row->type_rule == TypeRule::kBits) return true;
-    if (is_float(dtype) || dtype == DType::kBool || op.row->family == OpFamily::kCast) return false;
+    if (is_float(dtype) || dtype == DType::kBool) return false;
     return std::ranges::all_of(op.operands, [&](const Operand& operand) {
       return operand.tensor == kNone ? exact_integer(operand.number).has_value()
                                      : !is_float(graph.tensor(operand.tensor).type.dtype);

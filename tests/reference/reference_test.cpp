@@ -255,7 +255,7 @@ TEST_CASE("stored integers and bools take effect") {
                     {{"x", {-3, 0, 5}}});
   CHECK(given.values("whole") == Values{-2, 0, 3});  // -2.25 and 3.75, towards zero
   CHECK(given.values("flag") == Values{1, 0, 1});
-  CHECK(given.values("byte") == Values{0, 0, 255});
+  CHECK(given.values("byte") == Values{256 - 200, 0, 300 - 256});
 }
 
 TEST_CASE("sums and products of integers keep the low bits that their types have") {
@@ -314,6 +314,37 @@ TEST_CASE("sums and products of integers keep the low bits that their types have
   CHECK(others.values("running")[39] == -6289078614652622815.0);
   CHECK(others.values("running")[40] == -420491770248316829.0);
   CHECK(others.values("p") == Values{-420491770248316829.0});
+}
+
+TEST_CASE("casts of integers keep low bits, those of floats stop at 32 bits first") {
+  const Given given(R"({"format": "fusecalc.ops/1",
+    "tensors": {"i": {"shape": [4], "dtype": "i64"}, "u": {"shape": [3], "dtype": "u8"},
+                "b": {"shape": [2], "dtype": "bool"}, "s": {"shape": [2], "dtype": "i8"},
+                "f": {"shape": [4]}},
+    "ops": [{"op": "cast", "inputs": ["i"], "to": "u8", "output": "bytes"},
+            {"op": "cast", "inputs": ["i"], "to": "i16", "output": "halves"},
+            {"op": "cast", "inputs": ["i"], "to": "i32", "output": "words"},
+            {"op": "cast", "inputs": ["u"], "to": "i8", "output": "signed"},
+            {"op": "cast", "inputs": ["b"], "to": "u8", "output": "flags"},
+            {"op": "neg", "inputs": ["s"], "output": "negated"},
+            {"op": "abs", "inputs": ["s"], "output": "magnitudes"},
+            {"op": "cast", "inputs": ["f"], "to": "u8", "output": "of_floats"},
+            {"op": "cast", "inputs": ["f"], "to": "i32", "output": "whole"}]})",
+                    {{"i", {300, -1, 32768, 4294967298}},
+                     {"u", {127, 128, 255}},
+                     {"b", {0, 1}},
+                     {"s", {-128, 5}},
+                     {"f", {300, -3, 4294967296, -4294967296}}});
+  CHECK(given.values("bytes") == Values{44, 255, 0, 2});
+  CHECK(given.values("halves") == Values{300, -1, -32768, 2});
+  CHECK(given.values("words") == Values{300, -1, 32768, 2});
+  CHECK(given.values("signed") == Values{127, -128, -1});
+  CHECK(given.values("flags") == Values{0, 1});
+  CHECK(given.values("negated") == Values{-128, -5});
+  CHECK(given.values("magnitudes") == Values{-128, 5});
+  // The ends of an i32 are 2^31 - 1, whose low bits are ones, and -2^31.
+  CHECK(given.values("of_floats") == Values{44, 253, 255, 0});
+  CHECK(given.values("whole") == Values{300, -3, 2147483647, -2147483648.0});
 }
 
 TEST_CASE("dropout keeps what its draw says, scaled") {
