@@ -53,15 +53,18 @@ Value contraction_result(const Scope& scope, const Index& at) {
   if (at.name != scope.loop.element.name) {
     cannot_generate(op, "its result is read in another order");
   }
-  const Value bare{.text = "v[j]", .type = matrix.type};
+  const DType dtype = scope.tensor(matrix.made).type.dtype;
+  const auto kept = [&](const std::string& text) {
+    return is_narrow_integer(dtype) ? wrapped_to(dtype, text) : text;
+  };
   const bool linear = op.row->family == OpFamily::kLinear;
   const bool has_bias = linear || op.row->family == OpFamily::kConvolution;
-  if (!has_bias || op.operands.size() < 3) return bare;
+  if (!has_bias || op.operands.size() < 3) return {.text = kept("v[j]"), .type = matrix.type};
   const Shape& shape = scope.tensor(op.outputs[0]).type.shape;
   const IndexTransform channel = place_along(shape, linear ? shape.size() - 1 : 1);
   const Value bias = element(scope, op.operands[2].tensor, mapped(scope, at, channel));
-  return scope.define(matrix.type, fmt::format("v[j] + {}", converted(bias, matrix.type).text),
-                      false);
+  const std::string sum = fmt::format("v[j] + {}", converted(bias, matrix.type).text);
+  return scope.define(matrix.type, kept(sum), false);
 }
 
 // The element of a reduction or a normalisation.
@@ -72,7 +75,8 @@ Value reduced_element(const Scope& scope, OpId id, std::size_t k, const Index& a
                         .quick = k == 0 ? op.row->quick : std::string_view(),
                         .at = at,
                         .computed = accumulator_type(scope.view(), op),
-                        .result = compute_type(scope.tensor(op.outputs[k]).type.dtype)};
+                        .result = compute_type(scope.tensor(op.outputs[k]).type.dtype),
+                        .made = op.outputs[k]};
   const bool single = rows_are_single(op);
   if (op.row->family == OpFamily::kLoss) {
     // One score of each row, each row by itself.

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
@@ -117,6 +119,19 @@ bool is_rounded(const OpGraph& graph, TensorId value) {
   });
 }
 
+bool is_signed(DType dtype) {
+  return dtype != DType::kBool && dtype != DType::kU8 && dtype != DType::kU4;
+}
+
+unsigned bits_of(DType dtype) {
+  return dtype == DType::kBool ? 1 : static_cast<unsigned>(bytes_of(dtype, 2) * 4);
+}
+
+// The device function that keeps the bits that a type has.
+std::string wrapping_to(DType dtype) {
+  return fmt::format("wrap_bits<{}, {}>", is_float(dtype) ? 64 : bits_of(dtype), is_signed(dtype));
+}
+
 // A result that is stored in 16 bits or less may be computed by the faster, less exact functions,
 // and so may what is divided by a value of its row.
 std::string Words::function(std::string_view word) const {
@@ -136,11 +151,7 @@ std::string Words::function(std::string_view word) const {
   if (word == "$sin") return fast ? "sin_narrow" : "sin";
   if (word == "$cos") return fast ? "cos_narrow" : "cos";
   if (word == "$tanh") return fast && dtype != DType::kF16 ? "tanh_rough" : "tanh";
-  if (word == "$wrap") {
-    const bool is_signed = dtype != DType::kBool && dtype != DType::kU8 && dtype != DType::kU4;
-    const std::uint64_t bits = dtype == DType::kBool ? 1 : bytes_of(dtype, 2) * 4;
-    return fmt::format("wrap_bits<{}, {}>", is_float(dtype) ? 64 : bits, is_signed);
-  }
+  if (word == "$wrap") return wrapping_to(dtype);
   if (word == "$quick_gelu") {
     return attributes_.approximate == GeluKind::kTanh ? "quick_gelu_tanh" : "quick_gelu";
   }
@@ -219,6 +230,11 @@ std::string_view device_expression(const Op& op, std::size_t k) {
 
 namespace {
 
+bool is_read_inside(const Scope& scope, TensorId made) {
+  return std::ranges::any_of(scope.view().graph().readers[scope.tensor(made).value],
+                             [&](OpId id) { return scope.view().contains(id); });
+}
+
 // Whether it is the same in all rows of the loop's matrix, for what it is computed from.
 bool is_of_columns(const Scope& scope, const Expression& expression) {
   const auto of_column = [](const Value& value) { return value.of_column; };
@@ -229,7 +245,47 @@ bool is_of_columns(const Scope& scope, const Expression& expression) {
                              [&](const Value& value) { return value.number || of_column(value); });
 }
 
+// Whether a narrow integer type holds the number.
+bool holds(DType dtype, double number) {
+  const double values = std::ldexp(1.0, static_cast<int>(bits_of(dtype)));
+  const double lowest = is_signed(dtype) ? -values / 2 : 0;
+  return number >= lowest && number < lowest + values;
+}
+
+// Whether a result may lie beyond the range of its type, a narrow integer.
+bool may_leave_range(const Scope& scope, const Op& op, DType dtype) {
+  if (!op.row->keeps_range && op.row->type_rule != TypeRule::kBits) return true;
+  const auto fits = [&](const Operand& operand) {
+    if (operand.tensor == kNone) return holds(dtype, operand.number);
+    return promote(scope.tensor(operand.tensor).type.dtype, dtype) == dtype;
+  };
+  const auto selected = static_cast<std::ptrdiff_t>(op.row->family == OpFamily::kWhere ? 1 : 0);
+  const Attributes& at = *op.attributes;
+  return !std::all_of(op.operands.begin() + selected, op.operands.end(), fits) ||
+         !holds(dtype, at.min.value_or(0)) || !holds(dtype, at.max.value_or(0)) ||
+         !holds(dtype, at.value);
+}
+
+// Whether what is beyond the range of the result's type would be seen: a store drops the bits
+// beyond, but what else reads the result computes with them, and in a matrix narrow integers are
+// stored by way of floats, which would lose low bits of large numbers.
+bool must_wrap(const Scope& scope, const Expression& expression) {
+  if (expression.made == kNone) return false;
+  const DType dtype = scope.tensor(expression.made).type.dtype;
+  if (!is_narrow_integer(dtype)) return false;
+  const bool seen = scope.loop.matrix.has_value() || is_read_inside(scope, expression.made);
+  return seen && may_leave_range(scope, scope.op(expression.op), dtype);
+}
+
 }  // namespace
+
+bool is_narrow_integer(DType dtype) {
+  return !is_float(dtype) && dtype != DType::kBool && bits_of(dtype) < 32;
+}
+
+std::string wrapped_to(DType dtype, const std::string& text) {
+  return fmt::format("{}({}({}))", wrapping_to(dtype), name_of(ComputeType::kI32), text);
+}
 
 Value evaluate(const Scope& scope, const Expression& expression) {
   bool uniform = std::ranges::all_of(expression.inputs, &Value::uniform);
@@ -252,7 +308,10 @@ Value evaluate(const Scope& scope, const Expression& expression) {
                    return words(found);
                  });
   if (of_columns) return scope.define_term(text);
-  return scope.define(expression.result, text, uniform);
+  const std::string kept = must_wrap(scope, expression)
+                               ? wrapped_to(scope.tensor(expression.made).type.dtype, text)
+                               : text;
+  return scope.define(expression.result, kept, uniform);
 }
 
 Value pointwise(const Scope& scope, OpId id, std::size_t k, std::vector<Value> inputs,
@@ -266,7 +325,8 @@ Value pointwise(const Scope& scope, OpId id, std::size_t k, std::vector<Value> i
                           .inputs = std::move(inputs),
                           .at = at,
                           .computed = computed,
-                          .result = result});
+                          .result = result,
+                          .made = op.outputs[k]});
 }
 
 }  // namespace fusecalc

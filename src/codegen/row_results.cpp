@@ -26,7 +26,8 @@ Value computed_row(const Scope& scope, OpId id, std::size_t k) {
                         .device = device_expression(op, k),
                         .at = row,
                         .computed = accumulator_type(scope.view(), op),
-                        .result = compute_type(scope.tensor(op.outputs[k]).type.dtype)};
+                        .result = compute_type(scope.tensor(op.outputs[k]).type.dtype),
+                        .made = op.outputs[k]};
   if (is_plain_sum(op) && scope.view().takes_rows(id)) {
     const bool mean = op.attributes->reduction == LossReduction::kMean;
     expression.device = mean ? "s.sum / $count" : "s.sum";

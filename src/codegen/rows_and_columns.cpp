@@ -307,6 +307,7 @@ std::string RowColumnWriter::store_column() {
                                        .at = loop.element,
                                        .computed = ComputeType::kF32,
                                        .result = compute_type(type_of(op.outputs[0])),
+                                       .made = op.outputs[0],
                                        .accumulator = "total"});
     const Scope scope{code, loop, block};
     for (const TensorId small : roots_.small) {

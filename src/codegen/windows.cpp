@@ -183,6 +183,7 @@ Value windowed_element(const Scope& scope, OpId id, std::size_t k, const Index& 
   for (std::size_t i = 0; i < op.outputs.size(); ++i) {
     expression.device = device_expression(op, i);
     expression.result = compute_type(scope.tensor(op.outputs[i]).type.dtype);
+    expression.made = op.outputs[i];
     const Value value = evaluate(scope, expression);
     if (i == k) {
       result = value;

@@ -179,6 +179,9 @@ struct OpRow {
   std::uint8_t factors = 0;
   // A small change of an input may change the result by much: rounding, remainders, signs.
   bool jumps = false;
+  // Integers from the range of a type give a result within it: selections, roundings, rests. So do
+  // ops on bits.
+  bool keeps_range = false;
   // Null where an op moves or sums up elements and has no function of its own (movement, products,
   // losses, dropout), and for custom.
   ReferenceFunction reference = nullptr;

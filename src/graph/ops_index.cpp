@@ -62,6 +62,7 @@ constexpr std::array kIndexOps = {
         .attributes = only(kDiagonal),
         .summary = "of matrices, 0 above a diagonal",
         .device = "$column - $row <= $diagonal ? a : $zero",
+        .keeps_range = true,
         .reference =
             [](In x, At at) { return x[2] - x[1] <= static_cast<double>(at.diagonal) ? x[0] : 0; }},
     OpRow{
@@ -70,6 +71,7 @@ constexpr std::array kIndexOps = {
         .attributes = only(kDiagonal),
         .summary = "of matrices, 0 below a diagonal",
         .device = "$column - $row >= $diagonal ? a : $zero",
+        .keeps_range = true,
         .reference =
             [](In x, At at) { return x[2] - x[1] >= static_cast<double>(at.diagonal) ? x[0] : 0; }},
     OpRow{.name = "iota",
@@ -88,6 +90,7 @@ constexpr std::array kIndexOps = {
           .attributes = kShape | kValue | kTo,
           .summary = "the value in every element",
           .device = "$value",
+          .keeps_range = true,
           .reference = [](In, At at) { return at.value; }},
     OpRow{.name = "gather_elements",
           .op_class = kMovement,

@@ -63,6 +63,11 @@ constexpr OpRow with_quick(OpRow row, std::string_view quick) {
   return row;
 }
 
+constexpr OpRow keeping_range(OpRow row) {
+  row.keeps_range = true;
+  return row;
+}
+
 constexpr OpRow in_library(OpRow row, LibraryStep step) {
   row.library = step;
   return row;
@@ -85,10 +90,10 @@ constexpr std::array kPointwiseOps = {
                        SoftmaxPart::kQuotient),
             0b01),
         "quick_divide(a, b)"),
-    pointwise("maximum", 2, kPromote, 1, "the larger of a and b", "larger(a, b)",
-              [](In x, At) { return reference::larger(x[0], x[1]); }),
-    pointwise("minimum", 2, kPromote, 1, "the smaller of a and b", "smaller(a, b)",
-              [](In x, At) { return reference::smaller(x[0], x[1]); }),
+    keeping_range(pointwise("maximum", 2, kPromote, 1, "the larger of a and b", "larger(a, b)",
+                            [](In x, At) { return reference::larger(x[0], x[1]); })),
+    keeping_range(pointwise("minimum", 2, kPromote, 1, "the smaller of a and b", "smaller(a, b)",
+                            [](In x, At) { return reference::smaller(x[0], x[1]); })),
     with_instructions(40, pointwise("pow", 2, kPromote, 1, "a to the power b", "power(a, b)",
                                     [](In x, At) { return std::pow(x[0], x[1]); })),
     pointwise("neg", 1, kPromote, 1, "-x", "-a", [](In x, At) { return -x[0]; }),
@@ -142,25 +147,29 @@ constexpr std::array kPointwiseOps = {
                                    [](In x, At) { return std::log2(x[0]); })),
     with_instructions(22, pointwise("erf", 1, kFloat, 1, "error function", "erf(a)",
                                     [](In x, At) { return std::erf(x[0]); })),
-    with_jumps(pointwise("floor", 1, kPromote, 1, "the next whole number below", "round_down(a)",
-                         [](In x, At) { return std::floor(x[0]); })),
-    with_jumps(pointwise("ceil", 1, kPromote, 1, "the next whole number above", "round_up(a)",
-                         [](In x, At) { return std::ceil(x[0]); })),
-    with_jumps(pointwise("round", 1, kPromote, 1, "the nearest whole number, ties to even",
-                         "round_even(a)", [](In x, At) { return std::nearbyint(x[0]); })),
-    with_jumps(pointwise("trunc", 1, kPromote, 1, "the next whole number towards 0",
-                         "round_to_zero(a)", [](In x, At) { return std::trunc(x[0]); })),
-    with_jumps(pointwise("sign", 1, kPromote, 0, "1, 0 or -1, by the sign of x (NaN: 0)",
-                         "sign_of(a)",
-                         [](In x, At) { return double(x[0] > 0) - double(x[0] < 0); })),
+    with_jumps(
+        keeping_range(pointwise("floor", 1, kPromote, 1, "the next whole number below",
+                                "round_down(a)", [](In x, At) { return std::floor(x[0]); }))),
+    with_jumps(keeping_range(pointwise("ceil", 1, kPromote, 1, "the next whole number above",
+                                       "round_up(a)", [](In x, At) { return std::ceil(x[0]); }))),
+    with_jumps(
+        keeping_range(pointwise("round", 1, kPromote, 1, "the nearest whole number, ties to even",
+                                "round_even(a)", [](In x, At) { return std::nearbyint(x[0]); }))),
+    with_jumps(
+        keeping_range(pointwise("trunc", 1, kPromote, 1, "the next whole number towards 0",
+                                "round_to_zero(a)", [](In x, At) { return std::trunc(x[0]); }))),
+    with_jumps(keeping_range(
+        pointwise("sign", 1, kPromote, 0, "1, 0 or -1, by the sign of x (NaN: 0)", "sign_of(a)",
+                  [](In x, At) { return double(x[0] > 0) - double(x[0] < 0); }))),
     with_jumps(with_instructions(
-        20, pointwise("fmod", 2, kPromote, 1, "what a / b, rounded towards 0, leaves over",
-                      "truncated_rest(a, b)", [](In x, At) { return std::fmod(x[0], x[1]); }))),
+        20, keeping_range(pointwise(
+                "fmod", 2, kPromote, 1, "what a / b, rounded towards 0, leaves over",
+                "truncated_rest(a, b)", [](In x, At) { return std::fmod(x[0], x[1]); })))),
     with_jumps(with_instructions(
-        20, pointwise("remainder", 2, kPromote, 1,
-                      "what a / b, rounded down, leaves over: it has the sign of b",
-                      "floored_rest(a, b)",
-                      [](In x, At) { return reference::floored_rest(x[0], x[1]); }))),
+        20, keeping_range(pointwise(
+                "remainder", 2, kPromote, 1,
+                "what a / b, rounded down, leaves over: it has the sign of b", "floored_rest(a, b)",
+                [](In x, At) { return reference::floored_rest(x[0], x[1]); })))),
     with_jumps(with_instructions(
         14,
         pointwise("floor_divide", 2, kPromote, 1, "a / b, rounded down", "floored_quotient(a, b)",
@@ -173,8 +182,9 @@ constexpr std::array kPointwiseOps = {
                               pointwise("sigmoid", 1, kFloat, 3, "1 / (1 + exp(-x))", "$sigmoid(a)",
                                         [](In x, At) { return reference::sigmoid(x[0]); })),
                "quick_sigmoid(a)"),
-    with_quick(in_library(pointwise("relu", 1, kPromote, 1, "max(x, 0)", "a < $zero ? $zero : a",
-                                    [](In x, At) { return reference::larger(x[0], 0); }),
+    with_quick(in_library(keeping_range(pointwise(
+                              "relu", 1, kPromote, 1, "max(x, 0)", "a < $zero ? $zero : a",
+                              [](In x, At) { return reference::larger(x[0], 0); })),
                           LibraryStep::kRelu),
                "quick_relu(a)"),
     OpRow{.name = "gelu",
@@ -231,6 +241,7 @@ constexpr std::array kPointwiseOps = {
           .attributes = kMin | kMax,
           .summary = "x kept within min and max (attributes or inputs)",
           .device = "smaller(larger(a, $min), $max)",
+          .keeps_range = true,
           .reference = reference::clamp},
     OpRow{.name = "cast",
           .op_class = kPointwise,
@@ -238,6 +249,7 @@ constexpr std::array kPointwiseOps = {
           .attributes = only(kTo),
           .summary = "x as another dtype",
           .device = "a",
+          .keeps_range = true,
           .reference = [](In x, At) { return x[0]; }},
     OpRow{.name = "where",
           .op_class = kPointwise,
@@ -246,6 +258,7 @@ constexpr std::array kPointwiseOps = {
           .max_inputs = 3,
           .summary = "a where the condition holds, else b (condition, a, b)",
           .device = "a ? b : c",
+          .keeps_range = true,
           .reference = [](In x, At) { return x[0] != 0 ? x[1] : x[2]; }},
     pointwise("fma", 3, kPromote, 2, "a * b + c", "a * b + c",
               [](In x, At) { return x[0] * x[1] + x[2]; }),

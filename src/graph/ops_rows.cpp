@@ -36,9 +36,15 @@ constexpr OpRow with_correction(OpRow row) {
   return row;
 }
 
+constexpr OpRow keeping_range(OpRow row) {
+  row.keeps_range = true;
+  return row;
+}
+
 constexpr OpRow with_place(OpRow row) {
   row.max_outputs = 2;
   row.device_more = {"s.place"};
+  row.keeps_range = true;
   return row;
 }
 
@@ -53,11 +59,11 @@ constexpr std::array kRowOps = {
                SoftmaxPart::kSum),
     reduction("mean", kFloat, 1, "mean over axes", Accumulator::kSum, "s.sum / $count",
               reference::mean),
-    in_softmax(reduction("max", kPromote, 0, "maximum over axes", Accumulator::kLargest, "s.value",
-                         reference::max),
+    in_softmax(keeping_range(reduction("max", kPromote, 0, "maximum over axes",
+                                       Accumulator::kLargest, "s.value", reference::max)),
                SoftmaxPart::kMaximum),
-    reduction("min", kPromote, 0, "minimum over axes", Accumulator::kSmallest, "s.value",
-              reference::min),
+    keeping_range(reduction("min", kPromote, 0, "minimum over axes", Accumulator::kSmallest,
+                            "s.value", reference::min)),
     reduction("amax_abs", kPromote, 0, "largest magnitude over axes",
               Accumulator::kLargestMagnitude, "s.value", reference::amax_abs),
     with_correction(reduction("var", kFloat, 4,

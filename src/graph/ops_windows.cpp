@@ -26,6 +26,7 @@ constexpr OpRow largest(OpRow row) {
   row.max_outputs = 2;
   row.device = "s.value";
   row.device_more = {"s.place"};
+  row.keeps_range = true;
   return row;
 }
 

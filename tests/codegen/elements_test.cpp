@@ -62,6 +62,30 @@ TEST_CASE("the gradient of a loss's mean reads the loss's gradient at its one pl
   CHECK(count(kernel.block.before, "fetch") == 2);
 }
 
+TEST_CASE("narrow integers that another op reads have the low bits of their type") {
+  const auto written = [](const std::string& first, const std::string& more = "") {
+    Written kernel(R"({"format": "fusecalc.ops/1", "dtype": "u8",
+        "tensors": {"x": {"shape": [1000]}, "w": {"shape": [1000], "dtype": "i32"}},
+        "ops": [{"op": )" +
+                   first + more + "]}");
+    const Loop loop{.element = element_index()};
+    const OpId last = static_cast<OpId>(kernel.graph.ops.size()) - 1;
+    element({kernel.code, loop, kernel.block}, kernel.output(last), loop.element);
+    return count(kernel.block.lanes, "wrap_bits<8, false>(i32(");
+  };
+  const std::string read = R"(, {"op": "cast", "inputs": ["a"], "to": "f32", "output": "y"})";
+  CHECK(written(R"("sub", "inputs": ["x", "x"], "output": "a"})", read) == 1);
+  CHECK(written(R"("cast", "inputs": ["w"], "to": "u8", "output": "a"})", read) == 1);
+  CHECK(written(R"("maximum", "inputs": ["x", 256], "output": "a"})", read) == 1);
+  CHECK(written(R"("clamp", "inputs": ["x"], "min": -1, "output": "a"})", read) == 1);
+  // Their results are within the range.
+  CHECK(written(R"("maximum", "inputs": ["x", 255], "output": "a"})", read) == 0);
+  CHECK(written(R"("where", "inputs": ["w", "x", 7], "output": "a"})", read) == 0);
+  CHECK(written(R"("bitwise_and", "inputs": ["x", 15], "output": "a"})", read) == 0);
+  // The store keeps low bits.
+  CHECK(written(R"("sub", "inputs": ["x", "x"], "output": "a"})") == 0);
+}
+
 TEST_CASE("a block loads and computes an element once, however often it is used") {
   Written kernel(kChain);
   const Loop loop{.element = element_index()};
