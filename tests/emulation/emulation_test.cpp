@@ -134,7 +134,7 @@ TEST_CASE("on the host: scans with what makes their elements and what follows") 
   check("cuda/oplists/scans_fused", kWithCopies, "a row by 256 threads");
 }
 TEST_CASE("on the host: narrow integers that leave their range on chip") {
-  check("emulation/oplists/integers_on_chip", kWithCopies, "per thread");
+  check("cuda/oplists/integers_on_chip", kWithCopies, "per thread");
 }
 TEST_CASE("on the host: padding with elements of its own") {
   check("cuda/oplists/padded_borders", kWithCopies, "per thread");
