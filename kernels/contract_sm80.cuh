@@ -1,7 +1,8 @@
 // C[m][n] = sum over k of A B, batched, for sm_80 and everything after it, of any size, stride and
 // alignment, with an epilogue (epilogue.cuh) in place of a plain store. Needs elements.cuh,
 // quick.cuh, accumulators.cuh, columns.cuh, epilogue.cuh, tile_walk.cuh, prologue.cuh, mma.cuh and
-// operand_sm80.cuh before it.
+// operand_sm80.cuh before it; with Groups (rows that are multiplied by matrices of B of their own)
+// row_groups.cuh, and neither is A across k, nor are columns reduced.
 //
 // An entry is
 //   extern "C" __global__ void __launch_bounds__(Contract::kThreads, Contract::kBlocksPerSm)
@@ -40,7 +41,7 @@ struct MmaTile {
 };
 
 template <typename Element, typename Product, class Tile, int kAlignA, int kAlignB, bool kAlongM,
-          bool kAlongN, class Epilogue, class Prologue = NoPrologue>
+          bool kAlongN, class Epilogue, class Prologue = NoPrologue, class Groups = NoGroups>
 struct ContractSm80 {
   static constexpr int kTileRows = Tile::kRows, kTileColumns = Tile::kColumns;
   static constexpr int kLineBytes = Tile::kLineBytes;  // of K in a tile
@@ -121,44 +122,50 @@ struct ContractSm80 {
   static __device__ __forceinline__ void run(const A& a, const Element* b,
                                              const ContractShape& shape,
                                              const ContractStrides& strides,
-                                             const Epilogue& epilogue, u8* work = nullptr) {
-    run(a, Sources{{b}}, shape, strides, epilogue, work);
+                                             const Epilogue& epilogue, u8* work = nullptr,
+                                             const Groups& groups = {}) {
+    run(a, Sources{{b}}, shape, strides, epilogue, work, groups);
   }
   // With halves, the second source has the second half of B's columns. All batches share several.
   template <class A>
   static __device__ __forceinline__ void run(const A& a, const Sources& sources,
                                              const ContractShape& shape,
                                              const ContractStrides& strides,
-                                             const Epilogue& epilogue, u8* work = nullptr) {
-    const TileWalk walk(shape, kTileRows, kTileColumns);
+                                             const Epilogue& epilogue, u8* work = nullptr,
+                                             const Groups& groups = {}) {
+    static_assert(!Groups::kHere || (!kAlongM && Columns::kParts == 0), "rows begin anywhere");
+    const TileWalk walk = groups.walk(shape, kTileRows, kTileColumns);
+    if (Groups::kHere && blockIdx.x / kSplit >= walk.total) return;
     TilePart part;
-    walk.locate(blockIdx.x / kSplit, &part.batch, &part.unit, &part.column);
+    part.rows = groups.locate(walk, shape, kTileRows, blockIdx.x / kSplit, &part.column);
     part.at = Products::template locate<kTileColumns>(part.column, shape.n);
-    const int steps = (shape.k + kTileDepth - 1) / kTileDepth, share = blockIdx.x % kSplit;
+    const int steps = part.rows.none ? 0 : (shape.k + kTileDepth - 1) / kTileDepth;
+    const int share = blockIdx.x % kSplit;
     const int first = kSplit == 1 ? 0 : (int)((i64)steps * share / kSplit);
     part.steps = kSplit == 1 ? steps : (int)((i64)steps * (share + 1) / kSplit) - first;
-    const int k = first * kTileDepth, m = part.unit * kTileRows;
-    const int outer = part.batch / shape.inner, inner = part.batch % shape.inner;
-    const Element* const b = sources.at(kPairs ? 0 : part.at.product) + outer * strides.b_outer +
-                             inner * strides.b_inner;
+    const int k = first * kTileDepth, m = part.rows.first;
+    const int outer = part.rows.batch / shape.inner, inner = part.rows.batch % shape.inner;
+    const i64 matrix = part.rows.matrix / shape.inner * strides.b_outer + inner * strides.b_inner;
+    const Element* const b = sources.at(kPairs ? 0 : part.at.product) + matrix;
     // Lines of columns are as long as the product has columns, without gaps.
     constexpr bool kOwnLines = kAlongN && Products::kProducts > 1;
     const i64 line = kOwnLines ? part.at.columns : strides.b_line;
-    FetchedB source_b(b, sources.of[kSources - 1], line, part.at.column * kTileColumns,
+    FetchedB source_b(b, sources.of[kSources - 1] + matrix, line, part.at.column * kTileColumns,
                       part.at.columns, k, shape.k);
     if constexpr (Prologue::kHere) {
-      MadeA source_a(a, shape, part.batch, m, k);
-      multiply_tile(source_a, source_b, shape, epilogue, part, work);
+      MadeA source_a(a, shape, part.rows.batch, m, k);
+      multiply_tile(source_a, source_b, epilogue, part, work);
     } else {
       FetchedA source_a(a + outer * strides.a_outer + inner * strides.a_inner, nullptr,
-                        strides.a_line, m, shape.m, k, shape.k);
-      multiply_tile(source_a, source_b, shape, epilogue, part, work);
+                        strides.a_line, m, part.rows.end, k, shape.k);
+      multiply_tile(source_a, source_b, epilogue, part, work);
     }
   }
 
   // A tile, and the block's steps of its k.
   struct TilePart {
-    int batch, unit, column, steps;
+    int column, steps;
+    TileRows rows;
     TileColumn at;
   };
   struct Fragments {
@@ -167,7 +174,6 @@ struct ContractSm80 {
 
   template <class SourceA>
   static __device__ __forceinline__ void multiply_tile(SourceA& source_a, FetchedB& source_b,
-                                                       const ContractShape& shape,
                                                        const Epilogue& epilogue,
                                                        const TilePart& part, u8* work) {
     extern __shared__ __align__(128) u8 shared[];
@@ -246,8 +252,7 @@ struct ContractSm80 {
       if (!add_blocks(acc, reinterpret_cast<float4*>(work), shared)) return;
     }
     u8* const states = shared;
-    Products::template finish<ContractSm80>(epilogue, part.at, shape, part.batch, part.unit, acc,
-                                            states);
+    Products::template finish<ContractSm80>(epilogue, part.at, part.rows, acc, states);
   }
 
   static __device__ __forceinline__ void multiply_slice(Sums& acc, const Fragments& f) {
@@ -367,8 +372,7 @@ struct ContractSm80 {
   // A warp has kWarpRows by kWarpColumns of the tile's product.
   template <class Own>
   static __device__ __forceinline__ void finish(const Own& epilogue, const TileColumn& at,
-                                                const ContractShape& shape, int batch, int unit,
-                                                const Sums& acc, u8* shared) {
+                                                const TileRows& tile, const Sums& acc, u8* shared) {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     typedef typename Rows::State RowState;
     typedef typename Columns::State ColumnState;
@@ -380,7 +384,7 @@ struct ContractSm80 {
 #pragma unroll
     for (int i = 0; i < kFragmentsA; ++i) {
       const int m = warp_m + i * 16;
-      const Piece piece{batch, unit * kTileRows + m, column + warp_n, shape.m, at.columns};
+      const Piece piece{tile.batch, tile.first + m, column + warp_n, tile.end, at.columns};
       float part[8 * kFragmentsB];
 #pragma unroll
       for (int j = 0; j < 8 * kFragmentsB; ++j) part[j] = acc[i][j / 4][j % 4];
@@ -408,22 +412,22 @@ struct ContractSm80 {
         for (int j = 1; j < kStripRows / 16; ++j) {
           state = Columns::merge(state, own[j * kTileColumns]);
         }
-        const int all_strip = unit * (kTileRows / kStripRows) + strip;
-        if (all_strip * kStripRows < shape.m && column + n < at.columns) {
-          epilogue.column_done(batch, all_strip, column + n, state);
+        const int all_strip = tile.first / kStripRows + strip;
+        if (all_strip * kStripRows < tile.end && column + n < at.columns) {
+          epilogue.column_done(tile.batch, all_strip, column + n, state);
         }
       }
     }
     if constexpr (Rows::kParts > 0) {
       for (int i = threadIdx.x; i < kTileRows; i += kGroupThreads) {
-        const int row = unit * kTileRows + i;
-        if (row >= shape.m) break;
+        const int row = tile.first + i;
+        if (row >= tile.end) break;
         RowState state = row_states[i];
 #pragma unroll
         for (int w = 1; w < kWarpsAcross; ++w) {
           state = Rows::merge(state, row_states[w * kTileRows + i]);
         }
-        epilogue.row_done(batch, row, at.column, state);
+        epilogue.row_done(tile.batch, row, at.column, state);
       }
     }
   }

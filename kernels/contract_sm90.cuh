@@ -1,6 +1,8 @@
 // C[m][n] = sum over k of A B, batched, for sm_90a, with an epilogue (epilogue.cuh) in place of a
 // plain store. Needs elements.cuh, quick.cuh, accumulators.cuh, columns.cuh, epilogue.cuh,
-// tile_walk.cuh, prologue.cuh, hopper.cuh and stages.cuh before it.
+// tile_walk.cuh, prologue.cuh, hopper.cuh and stages.cuh before it; with Groups (rows that are
+// multiplied by matrices of B of their own) row_groups.cuh, and neither is A across k, nor are
+// columns reduced.
 //
 // An entry is
 //   extern "C" __global__ void __launch_bounds__(ContractSm90<...>::kThreads, 1)
@@ -28,9 +30,9 @@
 //   B kAlong: extents {k, n, inner, outer}, box {64, kTileN / kCluster, 1, 1}
 //   B kAcross: extents {n, k, inner, outer}, box {64, 64, 1, 1}
 //   B kInOrder: extents {k, 2, n / 8, 4}, strides {1, 8, 2} lines, box {64, 2, 4, 4}; n is a
-//     multiple of 8, and all batches share B. Where the epilogue takes pairs, two maps follow A's,
-//     of n / 2 columns each, and run() takes both: of 64 columns of a tile, the first 32 are of the
-//     first and the others of the second
+//     multiple of 8, and all batches share B. Those of groups follow each other as lines of one.
+//     Where the epilogue takes pairs, two maps follow A's, of n / 2 columns each, and run() takes
+//     both: of 64 columns of a tile, the first 32 are of the first and the others of the second
 // Where the epilogue is of several products (SideBySide in tile_walk.cuh), one map of B for each,
 // all of one form, of that product's columns; all batches share B.
 // where a batch dimension that an operand broadcasts has extent 1 and step 0 in the shape. Base
@@ -86,7 +88,7 @@ typedef MatrixOf<128> MatrixB;
 
 template <typename Element, int kTileN, int kCluster, bool kAlongM, LinesOfB kLinesOfB,
           class Epilogue, class SourceOfB = MatrixB, class Prologue = NoPrologue,
-          int kSideBySide = 1>
+          int kSideBySide = 1, class Groups = NoGroups>
 struct ContractSm90 {
   static constexpr int kTileRows = SourceOfB::kTileRows, kTileColumns = kTileN;
   static constexpr bool kAlongN = kLinesOfB == LinesOfB::kAcross;
@@ -98,6 +100,7 @@ struct ContractSm90 {
   static_assert(kSideBySide == 1 || Prologue::kBeside == 1, "one of them shares A");
   static_assert(!kAlongM || kSideBySide <= 2, "boxes of 64 rows");
   static constexpr int kBlocksPerCluster = kCluster * kBeside;
+  static constexpr int kUnitRows = kTileRows * kCluster;
   // Warpgroups: of high tiles, one for each 64 rows.
   static constexpr int kConsumers = kTileRows > 128 ? kTileRows / 64 : 2;
   static constexpr int kThreads = 128 * (kConsumers + 1);
@@ -159,12 +162,16 @@ struct ContractSm90 {
 
   template <class A>
   static __device__ __forceinline__ void run(const A& a, const TensorMap& b,
-                                             const ContractShape& shape, const Epilogue& epilogue) {
-    run(a, MapsOfB{{&b}}, shape, epilogue);
+                                             const ContractShape& shape, const Epilogue& epilogue,
+                                             const Groups& groups = {}) {
+    run(a, MapsOfB{{&b}}, shape, epilogue, groups);
   }
   template <class A, class B>
   static __device__ __forceinline__ void run(const A& a, const B& b, const ContractShape& shape,
-                                             const Epilogue& epilogue) {
+                                             const Epilogue& epilogue, const Groups& groups = {}) {
+    static_assert(!Groups::kHere || (!kAlongM && !kMakes && !SourceOfB::kWindows && !kWindowsOfA &&
+                                     kColumnParts == 0),
+                  "rows begin anywhere");
     extern __shared__ __align__(1024) u8 shared[];
     ColumnState* const column_states =
         reinterpret_cast<ColumnState*>(shared + kStages * kStageBytes + kMadeBytes);
@@ -191,7 +198,7 @@ struct ContractSm90 {
     const u32 block = kBlocksPerCluster > 1 ? cluster_rank() : 0;
     const u32 rank = block % kCluster;
     const int beside = block / kCluster;
-    const TileWalk walk(shape, kTileRows * kCluster, kTileN * kBeside);
+    const TileWalk walk = groups.walk(shape, kUnitRows, kTileN * kBeside);
     const int steps = (shape.k + kTileDepth - 1) / kTileDepth;
     if (threadIdx.x / 128 == 0) {
       if constexpr (kMakes) {
@@ -204,15 +211,16 @@ struct ContractSm90 {
       } else {
         shrink_registers<40>();
         if (threadIdx.x == 0) {
-          produce<true>(a, b, shape, walk, steps, rank, beside, shared, ring, epilogue);
+          produce<true>(a, b, shape, walk, groups, steps, rank, beside, shared, ring, epilogue);
         }
         if (threadIdx.x == 32) {
-          produce<false>(a, b, shape, walk, steps, rank, beside, shared, ring, epilogue);
+          produce<false>(a, b, shape, walk, groups, steps, rank, beside, shared, ring, epilogue);
         }
       }
     } else {
       grow_registers<kMakes ? 176 : kCopies ? 224 : (kConsumers > 2) ? 152 : 232>();
-      consume(shape, walk, steps, rank, beside, shared, ring, column_states, terms, epilogue);
+      consume(shape, walk, groups, steps, rank, beside, shared, ring, column_states, terms,
+              epilogue);
       if constexpr (Made::kHere) stores_wait<0>();
     }
     // No block may exit while another's copies and arrivals are still addressed to it: other
@@ -227,24 +235,27 @@ struct ContractSm90 {
   template <bool kOfA>
   static __device__ __forceinline__ void produce(const TensorMap& a, const MapsOfB& b,
                                                  const ContractShape& shape, const TileWalk& walk,
-                                                 int steps, u32 rank, int beside, u8* stages,
-                                                 Ring& ring, const Epilogue& epilogue) {
+                                                 const Groups& groups, int steps, u32 rank,
+                                                 int beside, u8* stages, Ring& ring,
+                                                 const Epilogue& epilogue) {
     wait_for_previous();  // windows may be of what it copied
     auto at = Ring::to_fill();
     const int stride = gridDim.x / kBlocksPerCluster;
     for (int tile = blockIdx.x / kBlocksPerCluster; tile < walk.total; tile += stride) {
-      int batch, unit, column;
-      walk.locate(tile, &batch, &unit, &column);
+      int column;
+      const TileRows rows = groups.locate(walk, shape, kUnitRows, tile, &column);
       const TileColumn at_column =
           Products::template locate<kTileN>(column * kBeside + beside, shape.n);
       const int n = at_column.column * kTileN;
       const TensorMap& map = kOfA ? a : *b.at(kPairs ? 0 : at_column.product);
-      const int outer = batch / shape.inner, inner = batch % shape.inner;
+      const int outer = (kOfA ? rows.batch : rows.matrix) / shape.inner;
+      const int inner = rows.batch % shape.inner;
       const int c2 = inner * (kOfA ? shape.a_inner : shape.b_inner);
       const int c3 = outer * (kOfA ? shape.a_outer : shape.b_outer);
       constexpr int kShare = kTileN / kCluster;  // of B, that this block fetches
       constexpr int kShareOfA = kTileRows / kBeside;
-      const int row = row_of(unit, rank) + beside * kShareOfA;
+      // Where there is no matrix the engine brings zeros, as for all that lies outside.
+      const int row = rows.none ? shape.m : rows.first + (int)rank * kTileRows + beside * kShareOfA;
       typename SourceOfB::Windows windows(kWindowsOfA ? row : n + (int)rank * kShare, inner);
       for (int step = 0; step < steps; ++step, at.next()) {
         u8* const to = stages + at.stage * kStageBytes;
@@ -253,7 +264,7 @@ struct ContractSm90 {
         if constexpr (kOfA) {
           barrier_expect(full, kStageBytes);
           if constexpr (kPrefetchesOwn<Epilogue> && !kAlternate) {
-            const Piece tile = piece_at(shape, batch, row_of(unit, rank), at_column);
+            const Piece tile = piece_at(rows, rows.first + (int)rank * kTileRows, at_column);
             prefetch_rows(epilogue, tile, kTileRows * step / steps, kTileRows * (step + 1) / steps);
           }
           // This block's share, to all blocks beside it.
@@ -273,7 +284,7 @@ struct ContractSm90 {
         } else {
           fetch_b(to + TileA::kBytes, map, *b.of[kMapsOfB - 1], full,
                   kWindowsOfA ? n + inner * shape.n : n, k, c2, c3, rank, 0,
-                  kBeside > 1 ? beside * kCluster : 0);
+                  kBeside > 1 ? beside * kCluster : 0, Groups::kHere ? rows.matrix * shape.n : 0);
         }
       }
     }
@@ -284,11 +295,13 @@ struct ContractSm90 {
   }
 
   // This block's share of the tile, to all blocks above each other, the first of which is `top`.
-  // kIssuers threads issue its boxes, where it is more than one.
+  // kIssuers threads issue its boxes, where it is more than one. `before`: lines of other groups,
+  // where lines are in order.
   template <int kIssuers = 1>
   static __device__ __forceinline__ void fetch_b(u8* to, const TensorMap& b, const TensorMap& b2,
                                                  u64* barrier, int n, int k, int c2, int c3,
-                                                 u32 rank, int issuer = 0, u32 top = 0) {
+                                                 u32 rank, int issuer = 0, u32 top = 0,
+                                                 int before = 0) {
     constexpr u32 kBox = TileB::kBox;
     constexpr int kTurns = kIssuers * kCluster;
     // Of an odd number of boxes, the blocks take the larger part in turns.
@@ -309,7 +322,7 @@ struct ContractSm90 {
         if ((j + 1) * kTurns > kTileN / 32 && i >= kTileN / 32) break;
         const int line = kPairs ? n / 2 + i / 2 * 32 : n + i * 32;
         copy_box_to_all<kCluster>(to + i * (kBox / 2), kPairs && i % 2 == 1 ? b2 : b, barrier, k, 0,
-                                  line / 8, 0, kEvictNormal, top);
+                                  (before + line) / 8, 0, kEvictNormal, top);
       }
     } else if (issuer == 0) {
       typedef OperandTile<Element, kTileN / kCluster, false> Share;
@@ -320,9 +333,10 @@ struct ContractSm90 {
   }
 
   static __device__ __forceinline__ void consume(const ContractShape& shape, const TileWalk& walk,
-                                                 int steps, u32 rank, int beside, u8* stages,
-                                                 Ring& ring, ColumnState* column_states,
-                                                 float* terms, const Epilogue& epilogue) {
+                                                 const Groups& groups, int steps, u32 rank,
+                                                 int beside, u8* stages, Ring& ring,
+                                                 ColumnState* column_states, float* terms,
+                                                 const Epilogue& epilogue) {
     const int consumer = threadIdx.x / 128 - 1;
     const int thread = threadIdx.x % 128;
     const u64 a0 = wgmma_operand(stages + (kAlternate ? 0 : consumer) * TileA::kBox, TileA::kBox);
@@ -342,19 +356,19 @@ struct ContractSm90 {
       group_sync(kStaggerBarrier + consumer - 1, 256);
     }
     constexpr bool kTilesAhead = kPrefetchesOwn<Epilogue> && kAlternate;
-    if constexpr (kTilesAhead) prefetch_tile(epilogue, shape, walk, tile, rank, beside);
+    if constexpr (kTilesAhead) prefetch_tile(epilogue, shape, walk, groups, tile, rank, beside);
     for (; tile < walk.total; tile += (kAlternate ? kConsumers : 1) * stride) {
       if constexpr (kTilesAhead) {
-        prefetch_tile(epilogue, shape, walk, tile + kConsumers * stride, rank, beside);
+        prefetch_tile(epilogue, shape, walk, groups, tile + kConsumers * stride, rank, beside);
       }
       float acc[kStrips][kTileN / 2];
       int before = 0;
-      int batch, unit, column;
-      walk.locate(tile, &batch, &unit, &column);
+      int column;
+      const TileRows rows = groups.locate(walk, shape, kUnitRows, tile, &column);
       const TileColumn at_column =
           Products::template locate<kTileN>(column * kBeside + beside, shape.n);
-      const int strip =
-          (unit * kCluster + (int)rank) * (kTileRows / 64) + (kAlternate ? 0 : consumer);
+      const int row = rows.first + (int)rank * kTileRows +
+                      (kAlternate ? 0 : consumer * ContractShape::kStripRows);
       Operands operands;
       const auto advance = [&](int step) {
         ring.wait_full(at);
@@ -374,7 +388,7 @@ struct ContractSm90 {
       };
       if constexpr (kTerms > 0) {
         group_sync(1 + threadIdx.x / 128, 128);  // those of the tile before were read
-        const Piece piece = piece_of(shape, batch, strip, at_column);
+        const Piece piece = piece_of(rows, row, at_column);
         WithTerms<Epilogue, kTileN>{epilogue, terms, piece.column}.find(thread);
       }
       // The other warpgroup has seen all stages before these: a barrier's parity tells a phase from
@@ -387,7 +401,7 @@ struct ContractSm90 {
         retire(step);
       }
       if constexpr (kAhead) {
-        const Piece piece = piece_of(shape, batch, strip, at_column);
+        const Piece piece = piece_of(rows, row, at_column);
 #pragma unroll
         for (int group = 0; group < kTail; ++group) {
           load_group_ahead(epilogue, piece, group, operands[group]);
@@ -401,29 +415,30 @@ struct ContractSm90 {
       }
       if constexpr (kAlternate) group_arrive(kTurnBarrier + (consumer ^ 1), 256);
       if constexpr (kAheadOfStrips) {
-        load_strip_ahead(epilogue, piece_of(shape, batch, strip, at_column), operands);
+        load_strip_ahead(epilogue, piece_of(rows, row, at_column), operands);
       }
       wgmma_wait<0>();
       release(&ring.empty[before], thread);
       if constexpr (kTerms > 0) group_sync(1 + threadIdx.x / 128, 128);
 #pragma unroll
       for (int i = 0; i < kStrips; ++i) {
+        const int strip = row + i * ContractShape::kStripRows;
         pin(acc[i]);
         if constexpr (kAheadOfStrips) {
           if (i > 0) {
-            load_strip_ahead(epilogue, piece_of(shape, batch, strip + i, at_column), operands);
+            load_strip_ahead(epilogue, piece_of(rows, strip, at_column), operands);
           }
         }
         if constexpr (Made::kHere) {
-          if ((strip + i) * ContractShape::kStripRows >= shape.m) continue;
+          if (strip >= rows.end) continue;
           SourceOfB::template store_flat<kTileN>(
-              epilogue, piece_of(shape, batch, strip + i, at_column), acc[i],
+              epilogue, piece_of(rows, strip, at_column), acc[i],
               reinterpret_cast<typename Made::Type*>(stages + kStages * kStageBytes +
                                                      (threadIdx.x / 32 - 4) * kMadePart));
         } else {
-          Products::template finish<ContractSm90>(epilogue, at_column, shape, batch, strip + i,
-                                                  acc[i], operands,
-                                                  column_states + consumer * 4 * kTileN, terms);
+          Products::template finish<ContractSm90>(epilogue, at_column, rows, strip, acc[i],
+                                                  operands, column_states + consumer * 4 * kTileN,
+                                                  terms);
         }
       }
       if constexpr (kAlternate) at.skip(steps);  // the other warpgroup's tile
@@ -447,10 +462,6 @@ struct ContractSm90 {
     }
   }
 
-  static __device__ __forceinline__ int row_of(int unit, u32 rank) {
-    return (unit * kCluster + (int)rank) * kTileRows;
-  }
-
   // What the epilogue reads of a tile's rows.
   static __device__ __forceinline__ void prefetch_rows(const Epilogue& epilogue, const Piece& tile,
                                                        int first, int end) {
@@ -464,44 +475,43 @@ struct ContractSm90 {
   // The same of a whole tile, if it is one of the walk's, by a warpgroup.
   static __device__ __forceinline__ void prefetch_tile(const Epilogue& epilogue,
                                                        const ContractShape& shape,
-                                                       const TileWalk& walk, int number, u32 rank,
-                                                       int beside) {
+                                                       const TileWalk& walk, const Groups& groups,
+                                                       int number, u32 rank, int beside) {
     const int thread = threadIdx.x % 128;
     if (number >= walk.total || thread >= kTileRows) return;
-    int batch, unit, column;
-    walk.locate(number, &batch, &unit, &column);
+    int column;
+    const TileRows rows = groups.locate(walk, shape, kUnitRows, number, &column);
     const TileColumn at = Products::template locate<kTileN>(column * kBeside + beside, shape.n);
-    const Piece tile = piece_at(shape, batch, row_of(unit, rank), at);
+    const Piece tile = piece_at(rows, rows.first + (int)rank * kTileRows, at);
     prefetch_rows(epilogue, tile, thread, thread + 1);
   }
 
-  // This warp's 16 of a strip's 64 rows.
-  static __device__ __forceinline__ Piece piece_of(const ContractShape& shape, int batch, int strip,
+  // This warp's 16 of the 64 rows of a strip that begins at `row`.
+  static __device__ __forceinline__ Piece piece_of(const TileRows& rows, int row,
                                                    const TileColumn& at) {
-    return piece_at(shape, batch,
-                    strip * ContractShape::kStripRows + (int)(threadIdx.x / 32 % 4) * 16, at);
+    return piece_at(rows, row + (int)(threadIdx.x / 32 % 4) * 16, at);
   }
-  static __device__ __forceinline__ Piece piece_at(const ContractShape& shape, int batch, int row,
+  static __device__ __forceinline__ Piece piece_at(const TileRows& rows, int row,
                                                    const TileColumn& at) {
     const int column = at.column * kTileN;
     // One matrix, of which each group has columns.
     if constexpr (kWindowsOfA) {
-      return {0, row, batch * at.columns + column, shape.m, (batch + 1) * at.columns};
+      return {0, row, rows.batch * at.columns + column, rows.end, (rows.batch + 1) * at.columns};
     }
-    return {batch, row, column, shape.m, at.columns};
+    return {rows.batch, row, column, rows.end, at.columns};
   }
 
-  // The epilogue of 64 rows, 16 per warp, of the tile's product.
+  // The epilogue of 64 rows from `first` on, 16 per warp, of the tile's product.
   template <class Own>
   static __device__ __forceinline__ void finish(const Own& epilogue, const TileColumn& at,
-                                                const ContractShape& shape, int batch, int strip,
+                                                const TileRows& tile, int first,
                                                 const float (&acc)[kTileN / 2],
                                                 const Operands& operands,
                                                 ColumnState* column_states, float* terms) {
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-    if (strip * ContractShape::kStripRows >= shape.m) return;
+    if (first >= tile.end) return;
     if (kBeside > 1 && at.column * kTileN >= at.columns) return;
-    const Piece piece = piece_of(shape, batch, strip, at);
+    const Piece piece = piece_of(tile, first, at);
     if constexpr (SourceOfB::kWindows) {
       SourceOfB::template run_epilogue<kTileN>(epilogue, piece, acc);
       return;
@@ -521,7 +531,8 @@ struct ContractSm90 {
         rows[half] = merge_with_lane<typename Epilogue::Rows>(rows[half], 1);
         rows[half] = merge_with_lane<typename Epilogue::Rows>(rows[half], 2);
         const int row = piece.row + lane / 4 + 8 * half;
-        if (lane % 4 == 0 && row < shape.m) epilogue.row_done(batch, row, at.column, rows[half]);
+        if (lane % 4 == 0 && row < tile.end)
+          epilogue.row_done(tile.batch, row, at.column, rows[half]);
       }
     }
     if constexpr (kColumnParts > 0) {
@@ -535,7 +546,8 @@ struct ContractSm90 {
           state = Epilogue::Columns::merge(state, column_states[w * kTileN + i]);
         }
         if (piece.column + i < at.columns)
-          epilogue.column_done(batch, strip, piece.column + i, state);
+          epilogue.column_done(tile.batch, first / ContractShape::kStripRows, piece.column + i,
+                               state);
       }
       group_sync(group, 128);  // the next tile's states go to the same place
     }

@@ -57,6 +57,31 @@ struct TileWalk {
   }
 };
 
+// The rows that a tile is of, in which batch, and which matrix of B they are multiplied by.
+struct TileRows {
+  int batch;
+  int first, end;  // all rows before `end` are multiplied by that matrix
+  int matrix;
+  bool none;  // there is no such matrix: these rows are zero
+};
+
+// Each batch has a matrix of its own, or shares one (row_groups.cuh: groups of rows do).
+struct NoGroups {
+  static constexpr bool kHere = false;
+
+  static __device__ __forceinline__ TileWalk walk(const ContractShape& shape, int unit_rows,
+                                                  int tile_columns) {
+    return TileWalk(shape, unit_rows, tile_columns);
+  }
+  static __device__ __forceinline__ TileRows locate(const TileWalk& walk,
+                                                    const ContractShape& shape, int unit_rows,
+                                                    int tile, int* column) {
+    int batch, unit;
+    walk.locate(tile, &batch, &unit, column);
+    return {batch, unit * unit_rows, shape.m, batch, false};
+  }
+};
+
 // Several products of one A in one launch, with an epilogue each: their columns lie one product
 // after the other, those of each rounded up to whole tiles (the shape's n counts them so). A tile
 // belongs to one product, which is the same for all threads of a block. This is the epilogue of the

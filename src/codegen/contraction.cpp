@@ -95,19 +95,22 @@ std::string ContractionWriter::mapped_entry(std::string_view contract, const Ker
   const std::string b = sources == 1 ? "b" : fmt::format("Contract::MapsOfB{{{{{}}}}}", maps);
   return fmt::format("typedef {}, Epilogue{}> Contract;\n", contract, more) +
          facts.asserted_of("Contract") +
-         entry(fmt::format("__launch_bounds__(Contract::kThreads{}) __cluster_dims__({}, 1, 1)",
-                           resident, facts.blocks_per_cluster),
-               parameters, fmt::format("Contract::run(a, {}, kShape, {});", b, made_epilogue()));
+         entry(
+             fmt::format("__launch_bounds__(Contract::kThreads{}) __cluster_dims__({}, 1, 1)",
+                         resident, facts.blocks_per_cluster),
+             parameters,
+             fmt::format("Contract::run(a, {}, kShape, {}{});", b, made_epilogue(), made_groups()));
 }
 
 std::string ContractionWriter::strided_entry(std::string_view contract, const KernelFacts& facts,
                                              std::string_view resident, std::string_view a,
                                              std::string_view b, std::string_view more) const {
-  return strides() + fmt::format("typedef {}, Epilogue> Contract;\n", contract) +
+  return strides() +
+         fmt::format("typedef {}, Epilogue{}> Contract;\n", contract, groups_type(", NoPrologue")) +
          facts.asserted_of("Contract") +
          entry(fmt::format("__launch_bounds__(Contract::kThreads{})", resident), "",
-               fmt::format("Contract::run({}, {}, kShape, kStrides, {}{});", a, b, made_epilogue(),
-                           more));
+               fmt::format("Contract::run({}, {}, kShape, kStrides, {}{}{});", a, b,
+                           made_epilogue(), more, made_groups()));
 }
 
 MappedTensor ContractionWriter::map_of(const MatrixOperand& operand, std::uint64_t lines,
@@ -131,7 +134,8 @@ MappedTensor ContractionWriter::map_of(const MatrixOperand& operand, std::uint64
           .dtype = operand_type(),
           .offset = operand.offset * size,
           .extents = {operand.across ? lines : product_.k, operand.across ? product_.k : lines,
-                      extent(operand.inner, product_.inner), extent(operand.outer, product_.outer)},
+                      extent(operand.inner, product_.inner),
+                      extent(operand.outer, product_.outer_of_b())},
           .strides = {bytes(operand.line), bytes(operand.inner), bytes(operand.outer)},
           .box = {box_elements(), operand.across ? 64U : box_lines, 1, 1}};
 }
@@ -223,7 +227,8 @@ std::optional<MatrixProduct> ContractionWriter::in_strides() const {
   const std::uint64_t rows = epilogue_.rows_of_matrix();
   if (const auto product = joined(matrix_product(graph_, op_, rows))) return product;
   // A contraction alone goes to the library, which takes no pieces; nor do other building blocks.
-  if (kernel_.ops().size() > 1 || !siblings_.empty()) {
+  const bool alone = kernel_.ops().size() == 1 && siblings_.empty();
+  if (!alone && groups_of(graph_, op_) == 0) {
     if (const auto product = in_pieces()) return product;
   }
   return joined(matrix_product(graph_, op_, rows, true));
@@ -257,7 +262,7 @@ GeneratedKernel ContractionWriter::write() {
   } else if (!convolves()) {
     take_whole();
   }
-  if (!convolves() && fits_tensor_cores()) take_shallow(product_);
+  if (!convolves() && product_.groups == 0 && fits_tensor_cores()) take_shallow(product_);
   constexpr std::uint64_t kMost = std::numeric_limits<std::int32_t>::max() - 1024;
   for (const std::uint64_t extent : {product_.m, product_.n, product_.k, product_.batches()}) {
     if (extent > kMost) cannot_generate(op_, "an extent is no 32-bit number");
@@ -276,6 +281,8 @@ GeneratedKernel ContractionWriter::write() {
     if (!padded_.empty()) write_padding();
   } else if (epilogue_.holds_rows()) {
     write_rows_any();
+  } else if (product_.groups > 0) {
+    fits_tensor_cores() ? write_tiles() : write_any();
   } else if (epilogue_.halves() || !siblings_.empty()) {
     write_tiles();
   } else if (!fits_tensor_cores()) {

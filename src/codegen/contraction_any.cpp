@@ -24,8 +24,11 @@ std::string ContractionWriter::operands_of_any() {
     const OperandOrder order = operand_order(graph_, op_, which);
     IndexTransform matrices;
     for (std::size_t i = 0; i < batch.size(); ++i) matrices.append(batch[i], order.batch[i]);
-    const std::string index = fmt::format("{} + (idx){} * {} + (idx)k * {}", matrices.text(matrix),
-                                          which == 0 ? row : "line", order.line, order.depth);
+    std::string index = fmt::format("{} + (idx){} * {} + (idx)k * {}", matrices.text(matrix),
+                                    which == 0 ? row : "line", order.line, order.depth);
+    if (which == 1 && product_.groups > 0) {
+      index += fmt::format(" + (idx)batch * {}", product_.n * product_.k);
+    }
     functions += element_function(
         code_, which == 0 ? "a(int batch, int line, int k)" : "b(int batch, int k, int line)",
         op_.operands[which].tensor, index, epilogue_.made_type());
@@ -46,7 +49,8 @@ void ContractionWriter::take_whole() {
               .k = matrix.depth,
               .inner = matrix.batch * (matrix.rows / rows),
               .a = {.tensor = graph_.tensors[op_.operands[0].tensor].value, .inner = 1},
-              .b = {.tensor = graph_.tensors[op_.operands[1].tensor].value, .inner = 1}};
+              .b = {.tensor = graph_.tensors[op_.operands[1].tensor].value, .inner = 1},
+              .groups = groups_of(graph_, op_)};
 }
 
 std::string ContractionWriter::operands_struct(const std::string& functions) const {
@@ -56,12 +60,12 @@ std::string ContractionWriter::operands_struct(const std::string& functions) con
 // The text of a kernel around a building block, once the epilogue is written.
 void ContractionWriter::add_any(std::string_view block, const std::string& functions,
                                 const std::string& contract, const std::string& asserts) {
-  result_.source.text += blocks({block}) + epilogue_.text() + shape(64) +
-                         operands_struct(functions) +
-                         fmt::format("typedef {} Contract;\n", contract) + asserts +
-                         entry("__launch_bounds__(Contract::kThreads)", "",
-                               fmt::format("Contract::run(kShape, Operands{{{}}}, {});",
-                                           code_.parameters().arguments(), epilogue_.made()));
+  result_.source.text +=
+      groups_text() + blocks({block}) + epilogue_.text() + shape(64) + operands_struct(functions) +
+      fmt::format("typedef {} Contract;\n", contract) + asserts +
+      entry("__launch_bounds__(Contract::kThreads)", "",
+            fmt::format("Contract::run(kShape, Operands{{{}}}, {}{});",
+                        code_.parameters().arguments(), epilogue_.made(), made_groups()));
 }
 
 void ContractionWriter::write_any() {
@@ -69,13 +73,15 @@ void ContractionWriter::write_any() {
   if (strided_ && strided_->a.tensor == kNone) result_.library.reset();
   const std::string functions = operands_of_any();
   constexpr std::uint64_t kTile = 64;
+  request_ends();
   epilogue_.write(product_, kTile);
   const KernelFacts facts{.threads = 256, .tile_rows = kTile, .tile_columns = kTile};
   add_any("contract_any", functions,
-          fmt::format("ContractAny<{}, Operands, Epilogue>", name_of(epilogue_.made_type())),
+          fmt::format("ContractAny<{}, Operands, Epilogue{}>", name_of(epilogue_.made_type()),
+                      groups_type("")),
           facts.asserted_of("Contract"));
   facts.launch(result_);
-  result_.blocks = ceil_div(product_.m, kTile) * ceil_div(product_.n, kTile) * product_.batches();
+  result_.blocks = product_.row_tiles(kTile) * ceil_div(product_.n, kTile) * product_.batches();
   result_.schedule = fmt::format("without tensor cores, tiles of {0} x {0}", kTile);
 }
 

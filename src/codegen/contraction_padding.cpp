@@ -41,8 +41,8 @@ MatrixOperand ContractionWriter::padded(const MatrixOperand& operand, std::uint6
 bool ContractionWriter::copy_lines() {
   constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max() / 2;  // elements, bytes
   const std::uint64_t whole = 16 / bytes_of(operand_type(), 1);
-  const bool may = product_.a.tensor != kNone && product_.a.piece == 0 && !convolves() &&
-                   !computes_rows() && multiplies_on_tensor_cores();
+  const bool may = product_.a.tensor != kNone && product_.a.piece == 0 && product_.groups == 0 &&
+                   !convolves() && !computes_rows() && multiplies_on_tensor_cores();
   if (!may) return false;
   const auto begins_oddly = [&](const MatrixOperand& operand) {
     return alignment_of(operand, whole) != whole;

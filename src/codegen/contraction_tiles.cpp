@@ -145,7 +145,9 @@ void ContractionWriter::write_sm90() {
   const ProductTiling tiling =
       tiling_of(product_tilings(size, std::max(1U, device_.multiprocessors), reads_elsewhere()));
   const std::uint64_t tile_n = tiling.width.columns;
-  const bool one_b = product_.b.inner == 0 && product_.b.outer == 0;
+  // Matrices of groups that follow each other are lines of one.
+  const bool follow = product_.groups > 0 && product_.b.outer == product_.n * product_.b.line;
+  const bool one_b = product_.b.inner == 0 && (product_.b.outer == 0 || follow);
   const std::vector<MatrixOperand> sources = sources_of_b();
   std::vector<std::uint64_t> lines = size.parts;  // of each source
   if (lines.empty()) lines.assign(sources.size(), product_.n / sources.size());
@@ -157,6 +159,7 @@ void ContractionWriter::write_sm90() {
   const bool in_order = !product_.b.across && one_b && (eights || copies);
   pointer_of(product_.a);
   for (const MatrixOperand& source : sources) pointer_of(source);
+  request_ends();
   // Other orders of lines leave too few registers.
   write_epilogues(tile_n, {.loads_ahead = tiling.width.loads_ahead() && in_order && eights &&
                                           !product_.a.across});
@@ -165,7 +168,8 @@ void ContractionWriter::write_sm90() {
   const auto box_b = static_cast<std::uint32_t>(tile_n / tiling.above);
   result_.maps = {map_of(product_.a, product_.m, box_a)};
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    result_.maps.push_back(in_order ? map_in_order(sources[i], ceil_div(lines[i], 8) * 8)
+    const std::uint64_t before = follow ? (product_.groups - 1) * product_.n : 0;
+    result_.maps.push_back(in_order ? map_in_order(sources[i], before + ceil_div(lines[i], 8) * 8)
                                     : map_of(sources[i], lines[i], box_b));
   }
   if (!siblings_.empty()) product_.n = size.column_tiles(tile_n) * tile_n;
@@ -176,10 +180,12 @@ void ContractionWriter::write_sm90() {
           : "";
   result_.source.architecture_bound = true;
   result_.source.text +=
-      blocks({"hopper", "stages", "contract_sm90"}) + epilogue_text() + shape(tiling.group(size)) +
+      groups_text() + blocks({"hopper", "stages", "contract_sm90"}) + epilogue_text() +
+      shape(tiling.group(size)) +
       mapped_entry(fmt::format("ContractSm90<{}, {}, {}, {}, {}", stored_type(operand_type()),
                                tile_n, tiling.above, product_.a.across, lines_of_b(in_order)),
-                   facts, ", 1", beside);
+                   facts, ", 1",
+                   beside + groups_type(beside.empty() ? ", MatrixB, NoPrologue, 1" : ""));
   facts.launch(result_);
   result_.blocks = sm90_blocks(tiling, size);
   result_.schedule = fmt::format("wgmma, tiles of {} x {}", tiling.width.rows, tile_n);
@@ -192,7 +198,7 @@ void ContractionWriter::write_sm90() {
 }
 
 bool ContractionWriter::multiplies_by_wgmma() const {
-  const bool shares_b = product_.b.inner == 0 && product_.b.outer == 0;
+  const bool shares_b = product_.b.inner == 0 && (product_.b.outer == 0 || product_.groups > 0);
   const bool whole_groups = !epilogue_.halves() || product_.n % 16 == 0;
   return fits_copy_engine(product_) && (sources_of_b().size() == 1 || (shares_b && whole_groups));
 }
@@ -253,10 +259,10 @@ KernelFacts ContractionWriter::sm80_facts(const MmaTile& tile) const {
 // What follows the epilogue in a call: the memory where blocks that share tiles leave their sums.
 std::string ContractionWriter::launch_sm80(const MmaTile& tile, std::uint64_t column_tiles) {
   sm80_facts(tile).launch(result_);
-  const std::uint64_t tiles = ceil_div(product_.m, tile.rows) * column_tiles * product_.batches();
+  const std::uint64_t tiles = product_.row_tiles(tile.rows) * column_tiles * product_.batches();
   result_.blocks = tiles * tile.split;
   result_.schedule = fmt::format("mma, tiles of {} x {}", tile.rows, tile.columns);
-  if (tile.split == 1) return "";
+  if (tile.split == 1) return product_.groups > 0 ? ", nullptr" : "";
   result_.schedule += fmt::format(", k in {} parts", tile.split);
   result_.gaps.more_writes = "blocks exchange partial sums through memory";
   return fmt::format(", work + {}", epilogue_.reserve(tiles * tile.workspace_bytes()));
@@ -271,7 +277,10 @@ void ContractionWriter::write_sm80() {
   };
   pointers_of_b();
   const ProductShape size = tiled_shape();
-  const MmaTile tile = mma_tiling(size, mma_operands(), device_).tile;
+  Device device = device_;
+  device.on_chip_bytes -= groups_bytes();
+  const MmaTile tile = mma_tiling(size, mma_operands(), device).tile;
+  request_ends();
   write_epilogues(tile.columns, {});
   reserve_packed();
   const std::string a = pointer_of(product_.a);
@@ -280,7 +289,7 @@ void ContractionWriter::write_sm80() {
   if (!siblings_.empty()) product_.n = column_tiles * tile.columns;
   const std::string work = launch_sm80(tile, column_tiles);
   result_.source.text +=
-      blocks({"mma", "operand_sm80", "contract_sm80"}) + epilogue_text() +
+      groups_text() + blocks({"mma", "operand_sm80", "contract_sm80"}) + epilogue_text() +
       shape(group_of(size, tile.rows, bytes_of(operand_type(), 1))) +
       strided_entry(contract_sm80(tile), sm80_facts(tile), ", Contract::kBlocksPerSm", a, b, work);
 }

@@ -204,6 +204,13 @@ class ContractionWriter {
                const std::string& asserts);
   void reserve_packed();
   void write_packing();
+  // Of rows in groups (kernels/row_groups.cuh): asks for where they end, as early as for operands;
+  // then what a contract's type, the text before it and its call have more, each with its comma.
+  void request_ends();
+  std::string groups_type(std::string_view before) const;
+  std::string groups_text() const;
+  std::string made_groups() const;
+  std::uint64_t groups_bytes() const;  // of shared memory
   std::string pointer_of(const MatrixOperand& operand);
   std::string strides() const;
   std::string operands_of_any();
@@ -246,6 +253,7 @@ class ContractionWriter {
   std::deque<Sibling> siblings_;  // these refer to each other's members: they stay where they are
   MatrixProduct product_;
   std::optional<MatrixProduct> strided_;
+  std::string ends_;  // the function that loads where a group of rows ends
   GeneratedKernel result_;
 };
 

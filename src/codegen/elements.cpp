@@ -11,6 +11,7 @@
 #include "codegen/movement.hpp"
 #include "codegen/row_results.hpp"
 #include "codegen/windows.hpp"
+#include "plan/operand_order.hpp"
 
 namespace fusecalc {
 namespace {
@@ -57,12 +58,11 @@ Value contraction_result(const Scope& scope, const Index& at) {
   const auto kept = [&](const std::string& text) {
     return is_narrow_integer(dtype) ? wrapped_to(dtype, text) : text;
   };
+  if (bias_of(op) == kNone) return {.text = kept("v[j]"), .type = matrix.type};
   const bool linear = op.row->family == OpFamily::kLinear;
-  const bool has_bias = linear || op.row->family == OpFamily::kConvolution;
-  if (!has_bias || op.operands.size() < 3) return {.text = kept("v[j]"), .type = matrix.type};
   const Shape& shape = scope.tensor(op.outputs[0]).type.shape;
   const IndexTransform channel = place_along(shape, linear ? shape.size() - 1 : 1);
-  const Value bias = element(scope, op.operands[2].tensor, mapped(scope, at, channel));
+  const Value bias = element(scope, bias_of(op), mapped(scope, at, channel));
   const std::string sum = fmt::format("v[j] + {}", converted(bias, matrix.type).text);
   return scope.define(matrix.type, kept(sum), false);
 }

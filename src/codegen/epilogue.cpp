@@ -15,6 +15,7 @@
 #include "core/ceil_div.hpp"
 #include "plan/channels_last.hpp"
 #include "plan/epilogue.hpp"
+#include "plan/operand_order.hpp"
 #include "plan/tiling.hpp"
 #include "plan/whole_rows.hpp"
 
@@ -173,13 +174,12 @@ void Epilogue::take_half(const Scope& scope, bool second) const {
   Value value{.text = second ? "u[j]" : "v[j]", .type = made_type_};
   const bool of_other = second && halves_->other != kNone;
   const OpId product = of_other ? halves_->other : contraction_;
-  const std::vector<Operand>& operands = kernel_.op(product).operands;
-  if (operands.size() > 2) {
+  if (const TensorId added = bias_of(kernel_.op(product)); added != kNone) {
     IndexTransform column;
     column.append(rows_, 0);
     column.append(n_, 1);
     column.offset = second && !of_other ? halves_->columns : 0;
-    const Value bias = element(scope, operands[2].tensor, mapped(scope, at, column));
+    const Value bias = element(scope, added, mapped(scope, at, column));
     value = scope.define(
         made_type_, fmt::format("{} + {}", value.text, converted(bias, made_type_).text), false);
   }

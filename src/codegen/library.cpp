@@ -5,6 +5,7 @@
 #include <span>
 
 #include "graph/inference.hpp"
+#include "plan/operand_order.hpp"
 
 namespace fusecalc {
 namespace {
@@ -58,9 +59,8 @@ class LibraryMatch {
         graph_(kernel.graph()),
         product_(product),
         result_(contraction.outputs[0]),
-        outcome_(graph_.tensors[result_].type.dtype) {
-    if (contraction.operands.size() > 2) bias_ = contraction.operands[2].tensor;
-  }
+        outcome_(graph_.tensors[result_].type.dtype),
+        bias_(bias_of(contraction)) {}
 
   bool follow(const Op& contraction);
   bool bias_fits() const;
@@ -83,7 +83,7 @@ class LibraryMatch {
   const MatrixProduct& product_;
   TensorId result_;
   DType outcome_;
-  TensorId bias_ = kNone;
+  TensorId bias_;
   LibraryStep activation_ = LibraryStep::kNone;
 };
 
@@ -159,8 +159,8 @@ std::optional<LibraryProduct> library_product(const KernelView& kernel, const Op
   if (std::ranges::find(kLibraryTypes, operand) == kLibraryTypes.end()) return std::nullopt;
   // It adds what has one number for each column, and a convolution's bias has one for each row.
   const bool row_bias =
-      contraction.row->family == OpFamily::kConvolution && contraction.operands.size() > 2;
-  if (product.a.piece != 0 || row_bias) return std::nullopt;
+      contraction.row->family == OpFamily::kConvolution && bias_of(contraction) != kNone;
+  if (product.a.piece != 0 || row_bias || product.groups > 0) return std::nullopt;
   LibraryMatch match(kernel, contraction, product);
   if (!match.follow(contraction) || !match.bias_fits()) return std::nullopt;
   if (!kernel.needed_outside(match.result())) return std::nullopt;  // it has no memory

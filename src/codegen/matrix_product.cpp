@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "core/ceil_div.hpp"
+
 namespace fusecalc {
 namespace {
 
@@ -64,7 +66,27 @@ void join_rows(MatrixProduct& product) {
   }
 }
 
+// Matrices of groups, of which none is repeated; their rows lie along k.
+bool take_groups(const OpGraph& graph, const Op& op, MatrixProduct& product) {
+  product.groups = groups_of(graph, op);
+  const std::uint64_t matrix = product.n * product.k;
+  const auto apart = distance(graph, op.operands[1].tensor, product.groups, matrix);
+  if (!apart || product.a.across) return false;
+  product.b.outer = product.groups == 1 ? matrix : *apart;
+  return product.b.outer > 0;
+}
+
 }  // namespace
+
+std::uint64_t MatrixProduct::row_tiles(std::uint64_t rows) const {
+  if (groups == 0) return ceil_div(m, rows);
+  return (m + std::min(groups + 1, m) * (rows - 1)) / rows;
+}
+
+ProductShape MatrixProduct::shape() const {
+  if (groups > 0) return grouped_shape({m, n, k, 1, b.across, a.across}, groups);
+  return {m, n, k, batches(), b.across, a.across};
+}
 
 std::optional<MatrixProduct> product_of_pieces(const OpGraph& graph, const Op& op,
                                                std::uint64_t unit) {
@@ -138,6 +160,9 @@ std::optional<MatrixProduct> matrix_product(const OpGraph& graph, const Op& op, 
     product.outer = axes.front().extent;
     product.a.outer = axes.front().a;
     product.b.outer = axes.front().b;
+  }
+  if (groups_of(graph, op) > 0) {
+    return take_groups(graph, op, product) ? std::optional(product) : std::nullopt;
   }
   if (rows == 0) join_rows(product);
   return rows == 0 || product.m == rows ? std::optional(product) : std::nullopt;

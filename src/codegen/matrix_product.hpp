@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -25,7 +26,9 @@ struct MatrixOperand {
   std::uint64_t jump = 0;
 };
 
-// result[outer][inner][m][n] = sum over k of a[m][k] b[k][n]. The result lies in that order.
+// result[outer][inner][m][n] = sum over k of a[m][k] b[k][n]. The result lies in that order. Rows
+// in groups (grouped_matmul) are one matrix, whose groups have matrices of b of their own, b.outer
+// apart.
 struct MatrixProduct {
   std::uint64_t m = 1;
   std::uint64_t n = 1;
@@ -34,9 +37,16 @@ struct MatrixProduct {
   std::uint64_t inner = 1;
   MatrixOperand a;
   MatrixOperand b;
+  std::uint64_t groups = 0;  // 0: one matrix of b for all rows
 
   std::uint64_t batches() const { return outer * inner; }
-  ProductShape shape() const { return {m, n, k, batches(), b.across, a.across}; }
+  // Matrices of b along the outer batch dimension.
+  std::uint64_t outer_of_b() const { return std::max(outer, groups); }
+  // Tiles above each other, at most: those of groups begin where these do, and rows of no group
+  // count as one.
+  std::uint64_t row_tiles(std::uint64_t rows) const;
+  // With groups, a batch for each as if they had equally many rows.
+  ProductShape shape() const;
 };
 
 // The product that a matmul or a linear is, where its operands' views leave lines of neighbours:

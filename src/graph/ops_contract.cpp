@@ -48,7 +48,6 @@ constexpr std::array kContractOps = {
           .family = OpFamily::kGroupedMatmul,
           .min_inputs = 3,
           .max_inputs = 3,
-          .has_kernel = false,
           .attributes = only(kTransposeB),
           .summary =
               "(a [rows,k], b [groups,k,n], offsets [groups]): each row @ its group's matrix; "

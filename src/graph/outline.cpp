@@ -43,13 +43,16 @@ bool touches_empty(const OpGraph& graph, const Op& op) {
 bool too_large(const OpGraph& graph, const Op& op) {
   constexpr std::uint64_t kMostElements = std::uint64_t{1} << 38U;
   constexpr std::uint64_t kMostExtent = std::uint64_t{1} << 30U;  // of a contraction
+  constexpr std::uint64_t kMostGroups = 1024;  // whose places a block holds on chip
   const auto many = [&](TensorId id) {
     return id != kNone && graph.tensors[id].elements > kMostElements;
   };
   const MatrixShape& matrix = op.matrix;
   return std::ranges::any_of(op.outputs, many) ||
          std::ranges::any_of(op.operands, many, &Operand::tensor) ||
-         std::max({matrix.batch, matrix.rows, matrix.columns, matrix.depth}) > kMostExtent;
+         std::max({matrix.batch, matrix.rows, matrix.columns, matrix.depth}) > kMostExtent ||
+         (op.row->family == OpFamily::kGroupedMatmul &&
+          graph.tensors[op.operands[1].tensor].type.shape[0] > kMostGroups);
 }
 
 // Distinct elements. A slice may take the same ones several times, of a view that repeats them.

@@ -19,6 +19,7 @@ struct Use {
   std::optional<std::uint64_t> rows;  // for indices: the number of rows that they choose from
   // By a scatter: how far neighbours along the indexed axis lie apart, and how many they are.
   std::optional<std::pair<std::uint64_t, std::uint64_t>> scattered{};
+  bool ends = false;        // indices are where groups of rows end
   std::uint64_t depth = 1;  // for weights: terms of a contraction
 };
 
@@ -68,7 +69,7 @@ class Uses {
     if (family == OpFamily::kEmbedding) {
       note_index(op, 1 - table_of(op), shape(op, table_of(op))[0]);
     }
-    if (family == OpFamily::kGroupedMatmul) note_index(op, 2, op.matrix.rows + 1);
+    if (family == OpFamily::kGroupedMatmul) note_index(op, 2, op.matrix.rows + 1, {}, true);
     if (is_matrix_product(family) || family == OpFamily::kGroupedMatmul ||
         family == OpFamily::kConvolution || family == OpFamily::kTransposedConvolution) {
       const TensorId weight = graph_.tensor(op.operands[1].tensor).value;
@@ -79,7 +80,8 @@ class Uses {
   // Finds the input tensors that an index operand comes from, through ops that move, choose or
   // cast.
   void note_index(const Op& op, std::size_t i, std::uint64_t rows,
-                  std::optional<std::pair<std::uint64_t, std::uint64_t>> scattered = {}) {
+                  std::optional<std::pair<std::uint64_t, std::uint64_t>> scattered = {},
+                  bool ends = false) {
     std::vector<TensorId> open = {op.operands[i].tensor};
     std::vector<TensorId> seen;
     while (!open.empty()) {
@@ -92,6 +94,7 @@ class Uses {
         Use& use = uses_[tensor];
         use.rows = std::min(rows, use.rows.value_or(rows));
         if (scattered) use.scattered = scattered;
+        use.ends = use.ends || ends;
         continue;
       }
       const Op& source = graph_.ops[producer];
@@ -134,6 +137,19 @@ std::vector<std::byte> scattered_rows(DType dtype, std::uint64_t count, std::uin
   return encode_integers(dtype, values);
 }
 
+// Ends of so many groups of rows that lie up to a quarter of a group from even ones; the last has
+// all rows.
+std::vector<std::byte> group_ends(DType dtype, std::uint64_t count, std::uint64_t rows,
+                                  std::uint64_t seed) {
+  std::vector<std::int64_t> ends(count);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::uint64_t quarter = rows / count / 4;
+    const std::uint64_t off = i + 1 < count ? random_bits(seed, i) % (2 * quarter + 1) : quarter;
+    ends[i] = static_cast<std::int64_t>(rows * (i + 1) / count + off - quarter);
+  }
+  return encode_integers(dtype, ends);
+}
+
 // The largest power of two for which a sum of `depth` products is about as large as one factor.
 double weight_range(std::uint64_t depth) {
   return std::exp2(std::floor(std::log2(std::sqrt(3 / static_cast<double>(depth)))));
@@ -149,6 +165,7 @@ InputData data_for(const Tensor& tensor, const Use& use, std::uint64_t period, s
     const std::uint64_t rows = std::min(*use.rows, most);
     data.fill.low = 0;
     data.fill.high = static_cast<double>(rows);
+    if (use.ends) data.data = group_ends(dtype, tensor.elements, rows - 1, seed);
     if (use.scattered) {
       data.data = scattered_rows(dtype, tensor.elements, rows, *use.scattered, period, seed);
     }

@@ -19,7 +19,8 @@ namespace fusecalc {
 //
 // Indices are uniform over the rows that they choose from. Those of scatter_update are given as
 // data: distinct where there are fewer than rows, else with rows that are named twice and rows that
-// are not named (repeated_rows.hpp).
+// are not named (repeated_rows.hpp). So are those of grouped_matmul: groups of about as many rows
+// each.
 std::vector<GraphInput> random_inputs(const OpGraph& graph, std::uint64_t seed);
 
 // A part of a graph that is run and checked on its own: from data in `given`, which may be

@@ -76,7 +76,7 @@ bool fits(MmaTile& tile, bool shifts, const Device& device) {
 }
 
 std::uint64_t tiles_of(const MmaTile& tile, const ProductShape& product) {
-  return ceil_div(product.m, tile.rows) * product.column_tiles(tile.columns) * product.batches;
+  return product.row_tiles(tile.rows) * product.column_tiles(tile.columns);
 }
 
 // Cycles that tensor cores take for a step at 0.9 of their rate: more than those measured, where

@@ -5,6 +5,8 @@
 #include <span>
 #include <utility>
 
+#include "plan/operand_order.hpp"
+
 namespace fusecalc {
 namespace {
 
@@ -41,14 +43,14 @@ std::vector<std::size_t> connected_ops(const OpGraph& graph, const Kernel& kerne
 }  // namespace
 
 std::optional<WeightLines> lines_in_tiles(const OpGraph& graph, const Op& product) {
-  const bool of_rows = is_matrix_product(product.row->family) && product.matrix.batch == 1 &&
-                       !product.attributes->transpose_a;
+  const bool known = is_matrix_product(product.row->family) || groups_of(graph, product) > 0;
+  const bool of_rows = known && product.matrix.batch == 1 && !product.attributes->transpose_a;
   if (!of_rows) return std::nullopt;
   const DType type = graph.tensors[product.operands[0].tensor].type.dtype;
   const Tensor& made = graph.tensors[product.outputs[0]];
-  const bool known =
+  const bool on_tensor_cores =
       type == DType::kBf16 || type == DType::kF16 || type == DType::kF32 || type == DType::kTf32;
-  if (!known || graph.tensors[product.operands[1].tensor].type.dtype != type ||
+  if (!on_tensor_cores || graph.tensors[product.operands[1].tensor].type.dtype != type ||
       !is_float(made.type.dtype) || made.type.dtype == DType::kF64 || made.elements == 0 ||
       product.matrix.depth == 0) {
     return std::nullopt;

@@ -27,11 +27,12 @@ constexpr std::array<std::pair<std::uint64_t, std::uint64_t>, 7> kClusters = {
     {{1, 1}, {2, 1}, {1, 2}, {3, 1}, {1, 4}, {2, 2}, {4, 1}}};
 
 // B as [k][n] comes in boxes of 64 columns, of two halves in two of them, and so do columns of two
-// halves of other lines. Half of more than 256 are no whole boxes, and sums of so many are spilled
-// where elements are single bytes.
+// halves of other lines. Half of more than 256 are no whole boxes, sums of so many are spilled
+// where elements are single bytes, and places of groups have no room beside their stages.
 bool has_width(const ProductShape& product, const TileWidth& width) {
   if (width.low() && (product.m > width.rows || !product.b_across)) return false;
-  if ((product.b_across || product.of_bytes) && width.columns > kMostAtOnce) return false;
+  const bool narrow = product.b_across || product.of_bytes || product.grouped;
+  if (narrow && width.columns > kMostAtOnce) return false;
   const std::uint64_t boxes = product.b_across && product.halves ? 2 : 1;
   return !(product.b_across || product.halves) || width.columns % (64 * boxes) == 0;
 }

@@ -27,6 +27,7 @@ struct ProductShape {
   bool a_across = false;  // a lies as [k][m]
   bool halves = false;    // a tile has as many columns of the second half as of the first
   bool of_bytes = false;  // elements are single bytes
+  bool grouped = false;   // batches are groups of rows, whose matrices of b follow each other
   // Where n counts those of several products, that have no tile in common: each one's.
   std::vector<std::uint64_t> parts{};
   auto operator<=>(const ProductShape&) const = default;
@@ -37,9 +38,20 @@ struct ProductShape {
     for (const std::uint64_t columns : parts) tiles += ceil_div(columns, width);
     return tiles;
   }
+  // Tiles of so many rows above each other, of all batches. Groups of rows have from three quarters
+  // to five quarters of an even share, and begin with a tile of their own.
+  std::uint64_t row_tiles(std::uint64_t rows) const {
+    if (!grouped) return ceil_div(m, rows) * batches;
+    constexpr std::uint64_t kLeast = 24, kMost = 40, kEven = 32;
+    std::uint64_t tiles = 0;
+    for (std::uint64_t share = kLeast; share <= kMost; ++share) {
+      tiles += ceil_div(m * share, kEven * rows);
+    }
+    return ceil_div(tiles * batches, kMost - kLeast + 1);
+  }
   // Whether lanes may hold neighbours (LinesOfB::kInOrder in contract_sm90.cuh).
   bool in_order() const {
-    return !b_across && batches == 1 && n % 8 == 0 &&
+    return !b_across && (batches == 1 || grouped) && n % 8 == 0 &&
            std::ranges::all_of(parts, [](std::uint64_t columns) { return columns % 8 == 0; });
   }
   double flops() const {
@@ -56,6 +68,14 @@ struct ProductShape {
 inline ProductShape in_halves(ProductShape shape, std::uint64_t bytes) {
   shape.k = ceil_div(shape.k * bytes, 2);
   shape.of_bytes = bytes == 1;
+  return shape;
+}
+
+// A product of rows in groups, as one batch for each of them that has rows, all equally many.
+inline ProductShape grouped_shape(ProductShape shape, std::uint64_t groups) {
+  shape.batches = std::max<std::uint64_t>(1, std::min(groups, shape.m));
+  shape.m = ceil_div(shape.m, shape.batches);
+  shape.grouped = true;
   return shape;
 }
 
@@ -96,8 +116,7 @@ struct ProductTiling {
   std::uint64_t columns() const { return width.columns * beside; }
   // Of a product, one after the other, in each of which every cluster has tiles.
   std::uint64_t clusters(const ProductShape& product) const {
-    return ceil_div(product.m, rows()) * ceil_div(product.column_tiles(width.columns), beside) *
-           product.batches;
+    return product.row_tiles(rows()) * ceil_div(product.column_tiles(width.columns), beside);
   }
   // Clusters that run at once.
   std::uint64_t at_once(std::uint64_t multiprocessors) const;

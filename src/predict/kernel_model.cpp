@@ -6,6 +6,7 @@
 #include "core/ceil_div.hpp"
 #include "plan/grouped_weights.hpp"
 #include "plan/halves.hpp"
+#include "plan/operand_order.hpp"
 #include "plan/scattered_rows.hpp"
 #include "plan/siblings.hpp"
 #include "plan/tiling.hpp"
@@ -31,6 +32,7 @@ constexpr double kScattered = 0.62;  // elements per multiprocessor and cycle, w
 // Of kernels that were not measured.
 constexpr double kUnknownBytesDoubt = 0.3;
 constexpr double kUnknownTimeDoubt = 0.6;
+constexpr double kUnequalGroupsDoubt = 0.4;  // of the time, as if all groups had equally many rows
 
 bool is_contraction(const Op& op) { return op.op_class == OpClass::kContract; }
 
@@ -75,15 +77,12 @@ KernelWork KernelModel::work_of(const Kernel& kernel, const KernelTraffic& traff
   }
   const bool one =
       products.size() == 1 || (products.size() == 2 && halves_of(graph_, kernel, products[0]));
-  if (one && is_matrix_product(first.row->family)) {
+  if (one && (is_matrix_product(first.row->family) || groups_of(graph_, first) > 0)) {
     return product_work(kernel, products.front(), traffic);
   }
   if (products.size() == 1 && first.row->family == OpFamily::kConvolution) {
     return convolution_work(graph_, first, traffic, instructions_of(kernel, products.front()),
                             device_);
-  }
-  if (products.size() == 1 && first.row->family == OpFamily::kGroupedMatmul) {
-    return grouped_work(first, traffic);
   }
   if (products.size() == 1 && first.row->family == OpFamily::kScaledMatmul) {
     return products_.library_work(product_of(first, traffic));
@@ -302,6 +301,9 @@ ProductKernel KernelModel::product_of(const Op& op, const KernelTraffic& traffic
                 .b_across = lies_across(graph_, op),
                 .a_across = op.row->family == OpFamily::kMatmul && op.attributes->transpose_a},
       .type = a.type.dtype};
+  if (const std::uint64_t groups = groups_of(graph_, op); groups > 0) {
+    product.shape = grouped_shape(product.shape, groups);
+  }
   product.operand_bytes = static_cast<double>(bytes_of(a.type.dtype, 1));
   product.results = graph_.tensors[op.outputs[0]].elements;
   std::vector<TensorId> values = {a.value, b.value};
@@ -317,19 +319,6 @@ ProductKernel KernelModel::product_of(const Op& op, const KernelTraffic& traffic
     (operand ? product.operands : product.beside) += static_cast<double>(entry.bytes);
   }
   return product;
-}
-
-// As if the library ran a batch of products of one size; groups of unequal sizes take longer.
-KernelWork KernelModel::grouped_work(const Op& op, const KernelTraffic& traffic) {
-  ProductKernel product = product_of(op, traffic);
-  const std::uint64_t groups = graph_.tensors[op.operands[2].tensor].elements;
-  product.shape.batches = std::max<std::uint64_t>(1, std::min(groups, op.matrix.rows));
-  product.shape.m = ceil_div(op.matrix.rows, product.shape.batches);
-  KernelWork work = products_.library_work(product);
-  work.read_doubt = std::max(work.read_doubt, kUnknownBytesDoubt);
-  work.write_doubt = kUnknownBytesDoubt;
-  work.time_doubt = kUnknownTimeDoubt;
-  return work;
 }
 
 // An element of the result takes the instructions of its own part.
@@ -422,8 +411,12 @@ KernelWork KernelModel::product_work(const Kernel& kernel, OpId id, const Kernel
       holds_rows_of(graph_, kernel, counter_.phases().resolve(kernel).phases(), id);
   if (row_held) return products_.whole_rows_work(product);
   const bool lone = kernel.size() == 1;
-  if (lone && !products_.contests(product)) return products_.library_work(product);
-  const KernelWork own = products_.tile_work(product);
+  const bool grouped = product.shape.grouped;
+  if (lone && !grouped && !products_.contests(product)) return products_.library_work(product);
+  KernelWork own = products_.tile_work(product);
+  // As if groups were equal: others take longer.
+  if (grouped) own.time_doubt = std::max(own.time_doubt, kUnequalGroupsDoubt);
+  if (grouped) return own;
   if (product.shape.halves || product.makes_rows) return own;
   // The library adds a bias for its columns, and knows the tanh form of gelu only.
   const Op& other = graph_.ops[lone || kernel[0] != id ? kernel[0] : kernel[1]];

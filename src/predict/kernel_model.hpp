@@ -34,7 +34,6 @@ class KernelModel {
   ProductKernel product_of(const Op& op, const KernelTraffic& traffic,
                            std::span<const OpId> others = {}) const;
   void add_prologue(const Kernel& kernel, OpId id, ProductKernel& product) const;
-  KernelWork grouped_work(const Op& op, const KernelTraffic& traffic);
   KernelWork siblings_work(const std::vector<Kernel>& parts, const std::vector<OpId>& products,
                            const KernelTraffic& traffic);
   KernelWork product_work(const Kernel& kernel, OpId id, const KernelTraffic& traffic);

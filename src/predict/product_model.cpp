@@ -318,7 +318,7 @@ KernelWork ProductModel::tile_work(const ProductKernel& product) {
   const ProductShape& shape = product.shape;
   KernelWork work{.dram_write = static_cast<double>(product.traffic.bytes.write),
                   .fixed_us = constants_.launch_us.value};
-  if (shape.n == 1 && is_float(product.type) && product.type != DType::kF64) {
+  if (shape.n == 1 && !shape.grouped && is_float(product.type) && product.type != DType::kF64) {
     // A matrix times a vector streams the matrix. Other types have no kernel for that.
     work.dram_read = product.operands + product.beside;
     work.read_doubt = work.write_doubt = 0.03;
@@ -336,13 +336,13 @@ KernelWork ProductModel::tile_work(const ProductKernel& product) {
     other.time_doubt = 0.4;
     return other;
   }
-  if (is_shallow(product, device_)) {
+  if (!shape.grouped && is_shallow(product, device_)) {
     return shallow_work(product.shape, product.traffic.bytes, reads_beside(product),
                         product.epilogue * static_cast<double>(product.results), device_);
   }
   const bool wgmma = device_.capability == kHopper && takes_wgmma(product);
-  if (is_skinny(product, wgmma)) return skinny_work(product);
-  if (pads(product)) return padded_work(product);
+  if (!shape.grouped && is_skinny(product, wgmma)) return skinny_work(product);
+  if (!shape.grouped && pads(product)) return padded_work(product);
   const bool chosen = wgmma && (product.makes_rows || !beaten(product));
   return chosen ? wgmma_work(product) : mma_work(product);
 }

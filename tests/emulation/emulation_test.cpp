@@ -168,6 +168,9 @@ TEST_CASE("on the host: products of one input and several matrices") {
   check("cuda/oplists/matmul_siblings", kWithCopies, "mma");
   check("cuda/oplists/matmul_halves", kWithCopies, "mma");
 }
+TEST_CASE("on the host: products of groups of rows") {
+  check("cuda/oplists/products_of_groups", kWithCopies, "mma");
+}
 TEST_CASE("on the host: products of a short k") {
   check("cuda/oplists/products_of_short_k", kWithCopies, "short k");
 }
