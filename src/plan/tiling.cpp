@@ -105,7 +105,7 @@ std::vector<ProductTiling> product_tilings(const ProductShape& product,
   for (const TileWidth& width : kTileWidths) {
     if (!has_width(product, width)) continue;
     // Of an empty product, one.
-    const std::uint64_t row_tiles = std::max<std::uint64_t>(1, ceil_div(product.m, width.rows));
+    const std::uint64_t row_tiles = std::max<std::uint64_t>(1, product.most_row_tiles(width.rows));
     const std::uint64_t column_tiles =
         std::max<std::uint64_t>(1, product.column_tiles(width.columns));
     for (const auto& [above, beside] : kClusters) {

@@ -19,6 +19,8 @@ namespace fusecalc {
 
 // result[m][n] = sum over k of a[m][k] b[k][n], in batches.
 struct ProductShape {
+  static constexpr std::uint64_t kLeastShare = 24, kEvenShare = 32, kMostShare = 40;
+
   std::uint64_t m = 1;
   std::uint64_t n = 1;
   std::uint64_t k = 1;
@@ -42,12 +44,15 @@ struct ProductShape {
   // to five quarters of an even share, and begin with a tile of their own.
   std::uint64_t row_tiles(std::uint64_t rows) const {
     if (!grouped) return ceil_div(m, rows) * batches;
-    constexpr std::uint64_t kLeast = 24, kMost = 40, kEven = 32;
     std::uint64_t tiles = 0;
-    for (std::uint64_t share = kLeast; share <= kMost; ++share) {
-      tiles += ceil_div(m * share, kEven * rows);
+    for (std::uint64_t share = kLeastShare; share <= kMostShare; ++share) {
+      tiles += ceil_div(m * share, kEvenShare * rows);
     }
-    return ceil_div(tiles * batches, kMost - kLeast + 1);
+    return ceil_div(tiles * batches, kMostShare - kLeastShare + 1);
+  }
+  // Those of one batch, or of the largest group.
+  std::uint64_t most_row_tiles(std::uint64_t rows) const {
+    return grouped ? ceil_div(m * kMostShare, kEvenShare * rows) : ceil_div(m, rows);
   }
   // Whether lanes may hold neighbours (LinesOfB::kInOrder in contract_sm90.cuh).
   bool in_order() const {
