@@ -31,7 +31,16 @@ def draw(seed, shapes=3, only=()):
             yield name, case
 
 
-DTYPES = {"f32": "float32", "bf16": "bfloat16", "fp8_e4m3": "float8_e4m3fn", "i64": "int64"}
+DTYPES = {"f32": "float32", "bf16": "bfloat16", "fp8_e4m3": "float8_e4m3fn"}
+
+
+def group_ends(rows, groups):
+    """Where groups of rows end, up to a quarter of a group from even places; the last has all rows."""
+    even = torch.arange(1, groups + 1) * rows // groups
+    quarter = rows // groups // 4
+    off = torch.randint(-quarter, quarter + 1, (groups,))
+    off[-1] = 0
+    return (even + off).to(torch.int32)
 
 
 def make_inputs(case, device):
@@ -44,6 +53,8 @@ def make_inputs(case, device):
                                       device=device))
         elif dtype == "i64":
             made.append(torch.randint(case.highs[name], shape, device=device))
+        elif dtype == "i32":
+            made.append(group_ends(case.highs[name], shape[0]).to(device))
         else:
             # Values that add up to about 1 over a product's terms.
             values = torch.empty(shape, device=device).uniform_(case.lows.get(name, -1), 1)

@@ -77,6 +77,38 @@ def swiglu(d):
                 {"one product": one_product})
 
 
+def experts_case(rows, groups, n, k):
+    """The first product of a mixture's experts, whose rows are sorted by expert."""
+    def grouped(x, w, ends):
+        return torch._grouped_mm(x, w.transpose(-2, -1), offs=ends)
+
+    def run(x, w, ends):
+        gate, up = grouped(x, w, ends).chunk(2, -1)
+        return F.silu(gate) * up
+
+    return Case(f"bf16 {rows}x{k} to {groups} of {2 * n}",
+                listed("bf16", {"x": [rows, k], "w": [groups, 2 * n, k],
+                                "ends": typed("i32", groups)},
+                       [op("grouped_matmul", ["x", "w", "ends"], "h", transpose_b=True),
+                        {"op": "split_view", "inputs": ["h"], "outputs": ["gate", "up"], "axis": 1},
+                        op("silu", ["gate"], "s"), op("mul", ["s", "up"], "y")], "y"),
+                run, highs={"ends": rows})
+
+
+@kind("experts: swiglu")
+def experts(d):
+    groups = d.any(8, 16, 32, 64, 128)
+    k, n = d.any(1024, 2048, 2880, 4096, 7168), d.any(768, 1408, 2048, 2880, 6400)
+    return experts_case(d.within(2048, 32768, 8), groups, n, k)
+
+
+@kind("experts: swiglu of few tokens")
+def experts_few(d):
+    groups = d.any(8, 16, 32, 64, 128)
+    k, n = d.any(1024, 2048, 2880, 4096), d.any(768, 1408, 2048, 2880, 6400)
+    return experts_case(d.within(16, 512, 8), groups, n, k)
+
+
 @kind("swiglu, one weight")
 def swiglu_of_halves(d):
     m, n, k = d.product(high=1e12)

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <set>
 
 #include "core/embedded.hpp"
 #include "graph/graph_text.hpp"
+#include "reference/element.hpp"
 #include "support/named_input.hpp"
 
 namespace fusecalc {
@@ -35,6 +37,24 @@ TEST_CASE("only inputs that must be positive are drawn positive") {
   check_range(graph, inputs, "p", -1, 1);
   check_range(graph, inputs, "m", -1, 1);
   check_range(graph, inputs, "v", 0.25, 1);
+}
+
+TEST_CASE("groups of rows have from three quarters to five quarters of an even share") {
+  const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dtype": "bf16",
+    "tensors": {"x": {"shape": [1000, 8]}, "w": {"shape": [10, 8, 16]},
+                "all": {"shape": [11], "dtype": "i32"}},
+    "ops": [{"op": "slice_view", "inputs": ["all"], "output": "ends", "axis": 0, "start": 1, "end": 11},
+            {"op": "grouped_matmul", "inputs": ["x", "w", "ends"], "output": "y"}]})");
+  const InputData data = input_called(graph, random_inputs(graph, 5), "all");
+  REQUIRE(data.data.size() == 44);
+  double before = 0;
+  for (std::uint64_t i = 0; i < 11; ++i) {
+    const double end = decode(DType::kI32, data.data, i);
+    CHECK(end >= before);
+    CHECK(std::abs(end - 1000.0 * static_cast<double>(i + 1) / 11) <= 24);
+    before = end;
+  }
+  CHECK(before == 1000);
 }
 
 TEST_CASE("two inputs may have to be positive, each for a reason of its own") {
