@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -146,7 +148,9 @@ void ContractionWriter::write_sm90() {
       tiling_of(product_tilings(size, std::max(1U, device_.multiprocessors), reads_elsewhere()));
   const std::uint64_t tile_n = tiling.width.columns;
   // Matrices of groups that follow each other are lines of one.
-  const bool follow = product_.groups > 0 && product_.b.outer == product_.n * product_.b.line;
+  constexpr std::uint64_t kMostLines = std::numeric_limits<std::int32_t>::max();
+  const bool follow = product_.groups > 0 && product_.b.outer == product_.n * product_.b.line &&
+                      product_.groups * product_.n < kMostLines;
   const bool one_b = product_.b.inner == 0 && (product_.b.outer == 0 || follow);
   const std::vector<MatrixOperand> sources = sources_of_b();
   std::vector<std::uint64_t> lines = size.parts;  // of each source
