@@ -90,7 +90,8 @@ def experts_case(rows, groups, n, k):
                 listed("bf16", {"x": [rows, k], "w": [groups, 2 * n, k],
                                 "ends": typed("i32", groups)},
                        [op("grouped_matmul", ["x", "w", "ends"], "h", transpose_b=True),
-                        {"op": "split_view", "inputs": ["h"], "outputs": ["gate", "up"], "axis": 1},
+                        op("slice_view", ["h"], "gate", axes=[1], starts=[0], ends=[n]),
+                        op("slice_view", ["h"], "up", axes=[1], starts=[n], ends=[2 * n]),
                         op("silu", ["gate"], "s"), op("mul", ["s", "up"], "y")], "y"),
                 run, highs={"ends": rows})
 

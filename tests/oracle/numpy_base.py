@@ -35,8 +35,11 @@ def stored(dtype, x):
         return rounded.astype(np.uint32).view(np.float32).reshape(np.shape(x))
     if dtype == "bool":
         return (np.asarray(x) != 0).astype(float)
-    if dtype in INTEGERS:
+    if dtype == "i64":
         return np.trunc(np.clip(x, *INTEGERS[dtype]))
+    if dtype in INTEGERS:  # the low bits of an i32
+        lowest, highest = INTEGERS[dtype]
+        return (np.trunc(np.clip(x, *INTEGERS["i32"])) - lowest) % (highest - lowest + 1) + lowest
     return np.asarray(x, dtype=float)
 
 
