@@ -19,6 +19,7 @@ namespace fusecalc {
 
 // result[m][n] = sum over k of a[m][k] b[k][n], in batches.
 struct ProductShape {
+  // What groups of rows have at least and at most, where as many rows as all others are 32 parts.
   static constexpr std::uint64_t kLeastShare = 24, kEvenShare = 32, kMostShare = 40;
 
   std::uint64_t m = 1;

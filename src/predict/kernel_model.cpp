@@ -32,7 +32,7 @@ constexpr double kScattered = 0.62;  // elements per multiprocessor and cycle, w
 // Of kernels that were not measured.
 constexpr double kUnknownBytesDoubt = 0.3;
 constexpr double kUnknownTimeDoubt = 0.6;
-constexpr double kUnequalGroupsDoubt = 0.4;  // of the time, as if all groups had equally many rows
+constexpr double kUnequalGroupsDoubt = 0.4;  // of the time: their rows are not known
 
 bool is_contraction(const Op& op) { return op.op_class == OpClass::kContract; }
 
@@ -414,7 +414,6 @@ KernelWork KernelModel::product_work(const Kernel& kernel, OpId id, const Kernel
   const bool grouped = product.shape.grouped;
   if (lone && !grouped && !products_.contests(product)) return products_.library_work(product);
   KernelWork own = products_.tile_work(product);
-  // As if groups were equal: others take longer.
   if (grouped) own.time_doubt = std::max(own.time_doubt, kUnequalGroupsDoubt);
   if (grouped) return own;
   if (product.shape.halves || product.makes_rows) return own;
