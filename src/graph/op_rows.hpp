@@ -24,6 +24,10 @@ constexpr OpRow with_jumps(OpRow row) {
   row.jumps = true;
   return row;
 }
+constexpr OpRow keeping_range(OpRow row) {
+  row.keeps_range = true;
+  return row;
+}
 
 constexpr OpRow in_softmax(OpRow row, SoftmaxPart part) {
   row.softmax = part;

@@ -63,11 +63,6 @@ constexpr OpRow with_quick(OpRow row, std::string_view quick) {
   return row;
 }
 
-constexpr OpRow keeping_range(OpRow row) {
-  row.keeps_range = true;
-  return row;
-}
-
 constexpr OpRow in_library(OpRow row, LibraryStep step) {
   row.library = step;
   return row;

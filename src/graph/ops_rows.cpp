@@ -36,11 +36,6 @@ constexpr OpRow with_correction(OpRow row) {
   return row;
 }
 
-constexpr OpRow keeping_range(OpRow row) {
-  row.keeps_range = true;
-  return row;
-}
-
 constexpr OpRow with_place(OpRow row) {
   row.max_outputs = 2;
   row.device_more = {"s.place"};
