@@ -7,7 +7,8 @@ from random_lists import BYTES, graph
 # shape: what the table shows. ops: the op list. run: a function of the list's input tensors, in their
 # order, that returns its outputs. libraries: further implementations by name, each a function of the
 # inputs that prepares them and returns a function without arguments. highs: for inputs of indices, the
-# number of rows they choose from, or that their groups have (i32: where these end). lows: of inputs that are not drawn from -1 to 1.
+# number of rows they choose from, or that their groups have (i32: where these end). lows: of inputs
+# that are not drawn from -1 to 1.
 Case = collections.namedtuple("Case", "shape ops run libraries highs lows",
                               defaults=({}, {}, {}))
 KINDS = {}  # by name: a function that draws a Case

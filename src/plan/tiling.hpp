@@ -19,7 +19,7 @@ namespace fusecalc {
 
 // result[m][n] = sum over k of a[m][k] b[k][n], in batches.
 struct ProductShape {
-  // What groups of rows have at least and at most, where as many rows as all others are 32 parts.
+  // What most groups of rows have at least and at most, an even share of the rows being 32 parts.
   static constexpr std::uint64_t kLeastShare = 24, kEvenShare = 32, kMostShare = 40;
 
   std::uint64_t m = 1;
@@ -41,8 +41,8 @@ struct ProductShape {
     for (const std::uint64_t columns : parts) tiles += ceil_div(columns, width);
     return tiles;
   }
-  // Tiles of so many rows above each other, of all batches. Groups of rows have from three quarters
-  // to five quarters of an even share, and begin with a tile of their own.
+  // Tiles of so many rows above each other, of all batches. Groups of rows count as if they had
+  // from three quarters to five quarters of an even share, and begin with a tile of their own.
   std::uint64_t row_tiles(std::uint64_t rows) const {
     if (!grouped) return ceil_div(m, rows) * batches;
     std::uint64_t tiles = 0;
@@ -51,7 +51,7 @@ struct ProductShape {
     }
     return ceil_div(tiles * batches, kMostShare - kLeastShare + 1);
   }
-  // Those of one batch, or of the largest group.
+  // Those of one batch, or of the largest such group.
   std::uint64_t most_row_tiles(std::uint64_t rows) const {
     return grouped ? ceil_div(m * kMostShare, kEvenShare * rows) : ceil_div(m, rows);
   }

@@ -414,8 +414,10 @@ KernelWork KernelModel::product_work(const Kernel& kernel, OpId id, const Kernel
   const bool grouped = product.shape.grouped;
   if (lone && !grouped && !products_.contests(product)) return products_.library_work(product);
   KernelWork own = products_.tile_work(product);
-  if (grouped) own.time_doubt = std::max(own.time_doubt, kUnequalGroupsDoubt);
-  if (grouped) return own;
+  if (grouped) {
+    own.time_doubt = std::max(own.time_doubt, kUnequalGroupsDoubt);
+    return own;
+  }
   if (product.shape.halves || product.makes_rows) return own;
   // The library adds a bias for its columns, and knows the tanh form of gelu only.
   const Op& other = graph_.ops[lone || kernel[0] != id ? kernel[0] : kernel[1]];

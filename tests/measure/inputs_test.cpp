@@ -39,7 +39,7 @@ TEST_CASE("only inputs that must be positive are drawn positive") {
   check_range(graph, inputs, "v", 0.25, 1);
 }
 
-TEST_CASE("groups of rows have from three quarters to five quarters of an even share") {
+TEST_CASE("groups of rows end up to a quarter of a group from even places, the last behind all") {
   const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dtype": "bf16",
     "tensors": {"x": {"shape": [1000, 8]}, "w": {"shape": [10, 8, 16]},
                 "all": {"shape": [11], "dtype": "i32"}},
