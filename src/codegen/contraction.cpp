@@ -14,6 +14,7 @@
 #include "codegen/schedule.hpp"
 #include "core/ceil_div.hpp"
 #include "core/embedded.hpp"
+#include "graph/product_parts.hpp"
 #include "plan/tiling.hpp"
 
 namespace fusecalc {

@@ -6,6 +6,7 @@
 
 #include "codegen/contraction_writer.hpp"
 #include "core/ceil_div.hpp"
+#include "graph/product_parts.hpp"
 
 namespace fusecalc {
 

@@ -11,7 +11,7 @@
 #include "codegen/movement.hpp"
 #include "codegen/row_results.hpp"
 #include "codegen/windows.hpp"
-#include "plan/operand_order.hpp"
+#include "graph/product_parts.hpp"
 
 namespace fusecalc {
 namespace {
@@ -47,7 +47,7 @@ std::vector<Value> operand_elements(const Scope& scope, const Op& op, const Inde
   return values;
 }
 
-// An element of the result of the contraction that the loop follows, its bias added.
+// An element of the result of the contraction that the loop follows.
 Value contraction_result(const Scope& scope, const Index& at) {
   const MatrixLoop& matrix = *scope.loop.matrix;
   const Op& op = scope.op(matrix.by);
@@ -58,13 +58,14 @@ Value contraction_result(const Scope& scope, const Index& at) {
   const auto kept = [&](const std::string& text) {
     return is_narrow_integer(dtype) ? wrapped_to(dtype, text) : text;
   };
-  if (bias_of(op) == kNone) return {.text = kept("v[j]"), .type = matrix.type};
-  const bool linear = op.row->family == OpFamily::kLinear;
   const Shape& shape = scope.tensor(op.outputs[0]).type.shape;
-  const IndexTransform channel = place_along(shape, linear ? shape.size() - 1 : 1);
-  const Value bias = element(scope, bias_of(op), mapped(scope, at, channel));
-  const std::string sum = fmt::format("v[j] + {}", converted(bias, matrix.type).text);
-  return scope.define(matrix.type, kept(sum), false);
+  const bool convolves = op.row->family == OpFamily::kConvolution;
+  const std::size_t channel = convolves ? 1 : shape.size() - 1;
+  const std::string text =
+      finished_sum(scope, op, {.text = "v[j]", .type = matrix.type}, at,
+                   {.row = place_along(shape, 0), .column = place_along(shape, channel)});
+  if (text == "v[j]") return {.text = kept(text), .type = matrix.type};
+  return scope.define(matrix.type, kept(text), false);
 }
 
 // The element of a reduction or a normalisation.
@@ -168,6 +169,26 @@ Value element_of_value(const Scope& scope, TensorId value, const Index& at) {
 }
 
 }  // namespace
+
+std::string finished_sum(const Scope& scope, const Op& product, const Value& sum, const Index& at,
+                         const MatrixPlaces& places) {
+  std::string text = sum.text;
+  const auto append = [&](const char* operation, TensorId tensor, const IndexTransform& place) {
+    const Value value = element(scope, tensor, mapped(scope, at, place));
+    text = fmt::format("{} {} {}", text, operation, converted(value, sum.type).text);
+  };
+  for (const std::size_t which : {std::size_t{0}, std::size_t{1}}) {
+    const Scales scales = scales_of(scope.view().graph(), product, which);
+    if (scales.tensor == kNone) continue;
+    IndexTransform single;
+    single.append(scope.tensor(product.outputs[0]).elements, 0);
+    const IndexTransform& each = which == 0 ? places.row : places.column;
+    append("*", scales.tensor, scales.lines == 1 ? single : each);
+  }
+  const TensorId bias = bias_of(product);
+  if (bias != kNone) append("+", bias, places.column);
+  return text;
+}
 
 Value element(const Scope& scope, TensorId tensor, const Index& at) {
   const Tensor& shown = scope.tensor(tensor);

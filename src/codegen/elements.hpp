@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 
 #include "codegen/scope.hpp"
 
@@ -12,5 +13,15 @@ Value element(const Scope& scope, TensorId tensor, const Index& at);
 
 // The element of an op's k-th result, computed here whether or not it is held.
 Value computed_element(const Scope& scope, OpId id, std::size_t k, const Index& at);
+
+// From an element to its row and its column in the matrix that a product makes.
+struct MatrixPlaces {
+  IndexTransform row;
+  IndexTransform column;
+};
+
+// What a product makes of a sum for the element at an index: scaled, its bias added.
+std::string finished_sum(const Scope& scope, const Op& product, const Value& sum, const Index& at,
+                         const MatrixPlaces& places);
 
 }  // namespace fusecalc

@@ -13,9 +13,9 @@
 #include "codegen/memory_access.hpp"
 #include "codegen/row_results.hpp"
 #include "core/ceil_div.hpp"
+#include "graph/product_parts.hpp"
 #include "plan/channels_last.hpp"
 #include "plan/epilogue.hpp"
-#include "plan/operand_order.hpp"
 #include "plan/tiling.hpp"
 #include "plan/whole_rows.hpp"
 
@@ -167,22 +167,21 @@ bool Epilogue::stored_first(TensorId result) const {
   return kernel_.ready_in(graph_.tensors[result].producer) == 0;
 }
 
-// The elements of a half are there: v or u, to which the bias of their columns is added, and what
+// The elements of a half are there: v or u, which are scaled and to which a bias is added, and what
 // ops make of them that change both halves.
 void Epilogue::take_half(const Scope& scope, bool second) const {
   const Index& at = scope.loop.element;
   Value value{.text = second ? "u[j]" : "v[j]", .type = made_type_};
   const bool of_other = second && halves_->other != kNone;
   const OpId product = of_other ? halves_->other : contraction_;
-  if (const TensorId added = bias_of(kernel_.op(product)); added != kNone) {
-    IndexTransform column;
-    column.append(rows_, 0);
-    column.append(n_, 1);
-    column.offset = second && !of_other ? halves_->columns : 0;
-    const Value bias = element(scope, added, mapped(scope, at, column));
-    value = scope.define(
-        made_type_, fmt::format("{} + {}", value.text, converted(bias, made_type_).text), false);
-  }
+  MatrixPlaces places;
+  places.row.append(rows_, 1);
+  places.row.append(n_, 0);
+  places.column.append(rows_, 0);
+  places.column.append(n_, 1);
+  places.column.offset = second && !of_other ? halves_->columns : 0;
+  const std::string sum = finished_sum(scope, kernel_.op(product), value, at, places);
+  if (sum != value.text) value = scope.define(made_type_, sum, false);
   const TensorId window = second ? halves_->second : halves_->first;
   if (!halves_->before.empty()) {
     IndexTransform in_whole;

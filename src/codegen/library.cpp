@@ -5,7 +5,7 @@
 #include <span>
 
 #include "graph/inference.hpp"
-#include "plan/operand_order.hpp"
+#include "graph/product_parts.hpp"
 
 namespace fusecalc {
 namespace {
@@ -160,7 +160,8 @@ std::optional<LibraryProduct> library_product(const KernelView& kernel, const Op
   // It adds what has one number for each column, and a convolution's bias has one for each row.
   const bool row_bias =
       contraction.row->family == OpFamily::kConvolution && bias_of(contraction) != kNone;
-  if (product.a.piece != 0 || row_bias || product.groups > 0) return std::nullopt;
+  const bool scaled = scales_of(graph, contraction, 0).tensor != kNone;
+  if (product.a.piece != 0 || row_bias || product.groups > 0 || scaled) return std::nullopt;
   LibraryMatch match(kernel, contraction, product);
   if (!match.follow(contraction) || !match.bias_fits()) return std::nullopt;
   if (!kernel.needed_outside(match.result())) return std::nullopt;  // it has no memory

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/ceil_div.hpp"
+#include "graph/product_parts.hpp"
 
 namespace fusecalc {
 namespace {

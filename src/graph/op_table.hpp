@@ -196,7 +196,8 @@ std::span<const std::string_view> op_names();
 
 // A single product of matrices, over batches: no convolution, and no attention.
 constexpr bool is_matrix_product(OpFamily family) {
-  return family == OpFamily::kMatmul || family == OpFamily::kLinear;
+  return family == OpFamily::kMatmul || family == OpFamily::kLinear ||
+         family == OpFamily::kScaledMatmul;
 }
 
 // Which of the first two inputs of a gather or an embedding is its table; the other has the

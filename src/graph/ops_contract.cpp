@@ -57,7 +57,6 @@ constexpr std::array kContractOps = {
           .family = OpFamily::kScaledMatmul,
           .min_inputs = 4,
           .max_inputs = 5,
-          .has_kernel = false,
           .attributes = only(kTransposeB),
           .summary = "(a [m,k], b [k,n], scales of a, scales of b, bias): a @ b of scaled 8-bit "
                      "types; a scale is for all, for a row or column, or for a block"},

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/op_graph.hpp"
+#include "graph/product_parts.hpp"
 
 namespace fusecalc {
 namespace {
@@ -51,8 +52,7 @@ bool too_large(const OpGraph& graph, const Op& op) {
   return std::ranges::any_of(op.outputs, many) ||
          std::ranges::any_of(op.operands, many, &Operand::tensor) ||
          std::max({matrix.batch, matrix.rows, matrix.columns, matrix.depth}) > kMostExtent ||
-         (op.row->family == OpFamily::kGroupedMatmul &&
-          graph.tensors[op.operands[1].tensor].type.shape[0] > kMostGroups);
+         groups_of(graph, op) > kMostGroups;
 }
 
 // Distinct elements. A slice may take the same ones several times, of a view that repeats them.
@@ -82,7 +82,8 @@ Outline::Outline(const OpGraph& graph) {
          .holds_rows = op.row->holds_rows,
          .row_inputs = op.row->row_inputs,
          .opaque = op.row->family == OpFamily::kCustom || op.row->op_class == OpClass::kOpaque,
-         .has_kernel = op.row->has_kernel && !empty && !too_large(graph, op),
+         .has_kernel =
+             op.row->has_kernel && !empty && !too_large(graph, op) && scales_sums(graph, op),
          .empty = empty,
          .work = op.work});
     for (const Operand& operand : op.operands) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/product_parts.hpp"
 #include "plan/norm_backward.hpp"
 
 namespace fusecalc {
@@ -19,6 +20,7 @@ Verdict check_op(const OpGraph& graph, OpId id) {
   if (!row.has_kernel) return {Obstacle::kNoKernel, id};
   const Outline::OpFacts& facts = graph.outline[id];
   if (facts.has_kernel) return {};
+  if (!scales_sums(graph, graph.ops[id])) return {Obstacle::kBlockScales, id};
   return {facts.empty ? Obstacle::kEmpty : Obstacle::kTooLarge, id};
 }
 

@@ -34,15 +34,4 @@ OperandOrder operand_order(const OpGraph& graph, const Op& op, std::size_t which
   return order;
 }
 
-TensorId bias_of(const Op& product) {
-  const OpFamily family = product.row->family;
-  const bool takes_bias = family == OpFamily::kLinear || family == OpFamily::kConvolution;
-  return takes_bias && product.operands.size() > 2 ? product.operands[2].tensor : kNone;
-}
-
-std::uint64_t groups_of(const OpGraph& graph, const Op& product) {
-  if (product.row->family != OpFamily::kGroupedMatmul) return 0;
-  return graph.tensors[product.operands[1].tensor].type.shape[0];
-}
-
 }  // namespace fusecalc

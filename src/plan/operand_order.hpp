@@ -17,10 +17,4 @@ struct OperandOrder {
 Shape batch_axes(const OpGraph& graph, const Op& op);
 OperandOrder operand_order(const OpGraph& graph, const Op& op, std::size_t which);
 
-// What a product adds to its result, or kNone.
-TensorId bias_of(const Op& product);
-
-// Into how many groups a product divides its rows, each with a matrix of its own; 0: it does not.
-std::uint64_t groups_of(const OpGraph& graph, const Op& product);
-
 }  // namespace fusecalc

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "core/format.hpp"
+#include "graph/product_parts.hpp"
 #include "plan/verdict.hpp"
 #include "plan/weight_lines.hpp"
 
@@ -16,7 +17,7 @@ namespace {
 
 // What each obstacle is called; {0}, {1} and {5} are the kinds of its ops, {2} and {3} the elements
 // that the first two loop over, {4} what more is true of those.
-constexpr std::array<std::string_view, 64> kReasons = {
+constexpr std::array<std::string_view, 65> kReasons = {
     "",
     "the code of a {0} op is unknown, so it stays a separate kernel",
     "{0} and {1} share no tensor",
@@ -94,6 +95,8 @@ constexpr std::array<std::string_view, 64> kReasons = {
     "another kernel must run between them: it uses the result of one, and the other uses its "
     "result",
     "fusecalc generates no {0} kernels; it counts their bytes only",
+    "fusecalc generates {0} kernels whose scales are for all or for each row or column, and whose "
+    "result is floating point; it counts the bytes of others only",
     "a tensor that {0} reads or writes is empty",
     "{0} would write a type that packs two elements into a byte",
     "{1} may leave rows as they were, so {0} has to write all of them before {1} runs",
@@ -134,7 +137,9 @@ std::string rows_and_operand(const OpGraph& graph, OpId maker, OpId product) {
     return tensor != kNone && graph.value_of(tensor).producer == maker;
   };
   const bool linear = op.row->family == OpFamily::kLinear;
-  std::string_view made = "its bias";
+  std::string_view made = bias_of(op) != kNone && graph.value_of(bias_of(op)).producer == maker
+                              ? "its bias"
+                              : "its scales";
   if (makes(1)) made = linear ? "its weights" : "its second operand";
   if (makes(0)) made = makes(1) ? "both operands" : "its first operand";
   const bool uneven = linear && makes(1) && op.matrix.depth % 8 != 0;

@@ -5,7 +5,7 @@
 #include <span>
 #include <utility>
 
-#include "plan/operand_order.hpp"
+#include "graph/product_parts.hpp"
 
 namespace fusecalc {
 namespace {

@@ -1,6 +1,6 @@
 #include "plan/weight_lines.hpp"
 
-#include "plan/operand_order.hpp"
+#include "graph/product_parts.hpp"
 #include "plan/view_steps.hpp"
 
 namespace fusecalc {

@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "core/ceil_div.hpp"
+#include "graph/product_parts.hpp"
 #include "plan/grouped_weights.hpp"
 #include "plan/halves.hpp"
-#include "plan/operand_order.hpp"
 #include "plan/scattered_rows.hpp"
 #include "plan/siblings.hpp"
 #include "plan/tiling.hpp"
@@ -83,9 +83,6 @@ KernelWork KernelModel::work_of(const Kernel& kernel, const KernelTraffic& traff
   if (products.size() == 1 && first.row->family == OpFamily::kConvolution) {
     return convolution_work(graph_, first, traffic, instructions_of(kernel, products.front()),
                             device_);
-  }
-  if (products.size() == 1 && first.row->family == OpFamily::kScaledMatmul) {
-    return products_.library_work(product_of(first, traffic));
   }
   const bool attends = first.row->family == OpFamily::kAttention || products.size() == 2;
   if (attends && graph_.tensors[first.operands[0].tensor].type.shape.size() >= 2) {
@@ -284,7 +281,7 @@ KernelWork KernelModel::streaming_work(const Kernel& kernel, const KernelTraffic
 // Whether its second operand has lines of columns, not of k.
 bool lies_across(const OpGraph& graph, const Op& product) {
   if (const auto lines = weight_lines(graph, product)) return lines == WeightLines::kAcrossDepth;
-  return product.row->family == OpFamily::kMatmul && !product.attributes->transpose_b;
+  return product.row->family != OpFamily::kLinear && !product.attributes->transpose_b;
 }
 
 // `others`: products of the same rows, whose columns come on top.
@@ -292,15 +289,14 @@ ProductKernel KernelModel::product_of(const Op& op, const KernelTraffic& traffic
                                       std::span<const OpId> others) const {
   const Tensor& a = graph_.tensors[op.operands[0].tensor];
   const Tensor& b = graph_.tensors[op.operands[1].tensor];
-  ProductKernel product{
-      .traffic = traffic,
-      .shape = {.m = op.matrix.rows,
-                .n = op.matrix.columns,
-                .k = op.matrix.depth,
-                .batches = op.matrix.batch,
-                .b_across = lies_across(graph_, op),
-                .a_across = op.row->family == OpFamily::kMatmul && op.attributes->transpose_a},
-      .type = a.type.dtype};
+  ProductKernel product{.traffic = traffic,
+                        .shape = {.m = op.matrix.rows,
+                                  .n = op.matrix.columns,
+                                  .k = op.matrix.depth,
+                                  .batches = op.matrix.batch,
+                                  .b_across = lies_across(graph_, op),
+                                  .a_across = op.attributes->transpose_a},
+                        .type = a.type.dtype};
   if (const std::uint64_t groups = groups_of(graph_, op); groups > 0) {
     product.shape = grouped_shape(product.shape, groups);
   }
@@ -412,13 +408,16 @@ KernelWork KernelModel::product_work(const Kernel& kernel, OpId id, const Kernel
   if (row_held) return products_.whole_rows_work(product);
   const bool lone = kernel.size() == 1;
   const bool grouped = product.shape.grouped;
-  if (lone && !grouped && !products_.contests(product)) return products_.library_work(product);
+  // The library, as we call it, knows no scales; those of blocks nothing else runs.
+  const bool scaled = graph_.ops[id].row->family == OpFamily::kScaledMatmul;
+  const bool ours = grouped || (scaled && scales_sums(graph_, graph_.ops[id]));
+  if (lone && !ours && !products_.contests(product)) return products_.library_work(product);
   KernelWork own = products_.tile_work(product);
   if (grouped) {
     own.time_doubt = std::max(own.time_doubt, kUnequalGroupsDoubt);
     return own;
   }
-  if (product.shape.halves || product.makes_rows) return own;
+  if (scaled || product.shape.halves || product.makes_rows) return own;
   // The library adds a bias for its columns, and knows the tanh form of gelu only.
   const Op& other = graph_.ops[lone || kernel[0] != id ? kernel[0] : kernel[1]];
   const LibraryStep step = other.row->library;

@@ -325,6 +325,16 @@ double EvaluationStep::summing_error(std::uint64_t terms, double magnitude,
   return arithmetic_unit(output_index) * (8 + std::sqrt(static_cast<double>(terms))) * magnitude;
 }
 
+double EvaluationStep::narrow_sum_error(std::uint64_t terms, double magnitude) const {
+  if (!is_fp8(operand(0).type.dtype) || !is_fp8(operand(1).type.dtype) || terms == 0) return 0;
+  // Each 32 products are cut off behind the 13th bit of the sum so far, which is as large as terms
+  // of either sign leave it.
+  constexpr double kUnit = 0x1p-14;
+  constexpr double kTogether = 32;
+  const auto count = static_cast<double>(terms);
+  return kUnit * (1 + count / kTogether) * magnitude / std::sqrt(count);
+}
+
 void EvaluationStep::store(std::size_t output_index, std::uint32_t range, std::uint64_t k,
                            const Lanes& lanes, double rounding) {
   const TensorId tensor = op_.outputs[output_index];

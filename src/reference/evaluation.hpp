@@ -164,6 +164,8 @@ class EvaluationStep {
   static double sampling_error(std::span<const double> terms, std::uint64_t population);
   // The error of adding up `terms` numbers whose magnitudes add up to `magnitude`.
   double summing_error(std::uint64_t terms, double magnitude, std::size_t output = 0) const;
+  // What comes on top for products of 8-bit floats, whose sums tensor cores keep in fewer bits.
+  double narrow_sum_error(std::uint64_t terms, double magnitude) const;
 
  private:
   struct RequestedRange {

@@ -74,7 +74,8 @@ class ProductStep : public EvaluationStep {
       lanes[lane] = wrapped_to(output().type.dtype, product.sum + bias);
       if (lane > 0) continue;
       rounding = rounding_of(0, lanes[0]) +
-                 summing_error(a.size() + 1, product.magnitude + std::abs(bias));
+                 summing_error(a.size() + 1, product.magnitude + std::abs(bias)) +
+                 narrow_sum_error(a.size(), product.magnitude);
       if (same) lanes.fill(lanes[0]);
     }
     store(0, range, k, lanes, rounding);

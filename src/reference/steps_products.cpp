@@ -116,8 +116,10 @@ class ScaledMatmulStep final : public EvaluationStep {
       if (lane > 0) continue;
       // A block's sum, or each of its factors, is multiplied by the scales.
       constexpr std::uint64_t kMultiplications = 2;
-      rounding = rounding_of(0, lanes[0]) +
-                 summing_error(a.size() + 1 + kMultiplications, product.magnitude + std::abs(bias));
+      rounding =
+          rounding_of(0, lanes[0]) +
+          summing_error(a.size() + 1 + kMultiplications, product.magnitude + std::abs(bias)) +
+          narrow_sum_error(a.size(), product.magnitude);
     }
     store(0, range, k, lanes, rounding);
   }
