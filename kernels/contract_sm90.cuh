@@ -1,8 +1,8 @@
 // C[m][n] = sum over k of A B, batched, for sm_90a, with an epilogue (epilogue.cuh) in place of a
 // plain store. Needs elements.cuh, quick.cuh, accumulators.cuh, columns.cuh, epilogue.cuh,
-// tile_walk.cuh, prologue.cuh, hopper.cuh and stages.cuh before it; with Groups (rows that are
-// multiplied by matrices of B of their own) row_groups.cuh, and neither is A across k, nor are
-// columns reduced.
+// tile_walk.cuh, prologue.cuh, hopper.cuh, stages.cuh and rounds.cuh before it; with Groups (rows
+// that are multiplied by matrices of B of their own) row_groups.cuh, and neither is A across k, nor
+// are columns reduced.
 //
 // An entry is
 //   extern "C" __global__ void __launch_bounds__(ContractSm90<...>::kThreads, 1)
@@ -241,7 +241,11 @@ struct ContractSm90 {
     wait_for_previous();  // windows may be of what it copied
     auto at = Ring::to_fill();
     const int stride = gridDim.x / kBlocksPerCluster;
-    for (int tile = blockIdx.x / kBlocksPerCluster; tile < walk.total; tile += stride) {
+    Rounds rounds(walk.total, stride);
+    const bool leads = kOfA && rank == 0 && beside == 0;
+    int tile = blockIdx.x / kBlocksPerCluster;
+    for (; tile < walk.total; tile += stride) {
+      if (leads) rounds.begin();
       int column;
       const TileRows rows = groups.locate(walk, shape, kUnitRows, tile, &column);
       const TileColumn at_column =
@@ -287,7 +291,9 @@ struct ContractSm90 {
                   kBeside > 1 ? beside * kCluster : 0, Groups::kHere ? rows.matrix * shape.n : 0);
         }
       }
+      if (leads) rounds.end();
     }
+    if (leads) rounds.leave(tile);
     if constexpr (kOfA && kBlocksPerCluster > 1) {
 #pragma unroll 1
       for (int stage = 0; stage < kStages; ++stage, at.next()) ring.wait_empty(at);

@@ -62,7 +62,8 @@ void ContractionWriter::write_convolution_pixels(const Convolution& convolution)
               .b = {.tensor = product_.b.tensor}};
   result_.source.architecture_bound = true;
   result_.source.text +=
-      blocks({"mma", "convolve", "hopper", "stages", "contract_sm90", "convolve_pixels_sm90"}) +
+      blocks({"mma", "convolve", "hopper", "stages", "rounds", "contract_sm90",
+              "convolve_pixels_sm90"}) +
       convolution.text() + epilogue_.text() + shape(units) +
       fmt::format(
           "typedef ContractSm90<{}, {}, 1, 0, LinesOfB::kAcross, Epilogue, "

@@ -96,7 +96,7 @@ void ContractionWriter::write_prologue_sm90() {
   const KernelFacts facts = sm90_facts(tiles);
   result_.source.architecture_bound = true;
   result_.source.text +=
-      blocks({"hopper", "stages", "contract_sm90", "prologue_sm90"}) +
+      blocks({"hopper", "stages", "rounds", "contract_sm90", "prologue_sm90"}) +
       prologue_struct(body, tiles.beside) + epilogue_.text() +
       shape(group_of(product_.shape(), kTileRows * tiles.above, 2)) +
       fmt::format(

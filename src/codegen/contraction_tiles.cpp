@@ -184,7 +184,7 @@ void ContractionWriter::write_sm90() {
           : "";
   result_.source.architecture_bound = true;
   result_.source.text +=
-      groups_text() + blocks({"hopper", "stages", "contract_sm90"}) + epilogue_text() +
+      groups_text() + blocks({"hopper", "stages", "rounds", "contract_sm90"}) + epilogue_text() +
       shape(tiling.group(size)) +
       mapped_entry(fmt::format("ContractSm90<{}, {}, {}, {}, {}", stored_type(operand_type()),
                                tile_n, tiling.above, product_.a.across, lines_of_b(in_order)),

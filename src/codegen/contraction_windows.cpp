@@ -146,7 +146,7 @@ void ContractionWriter::write_convolution_sm90(const Convolution& convolution,
       fmt::format("WindowsB<Geometry, {}, {}, {}>", tiles.rows, taken, last);
   result_.source.architecture_bound = true;
   result_.source.text +=
-      blocks({"mma", "hopper", "stages", "contract_sm90", "convolve_sm90"}) +
+      blocks({"mma", "hopper", "stages", "rounds", "contract_sm90", "convolve_sm90"}) +
       (split > 1 ? blocks({"convolve_few_sm90"}) : "") + epilogue_.text() +
       operands_struct(functions) +
       (split > 1 ? small_entry({.split = split}, windows) : window_entry(tiles, windows));
@@ -228,7 +228,7 @@ void ContractionWriter::write_convolution_rows(const Convolution& convolution,
                                     : fmt::format("WindowsA<Geometry, {}{}>", taken, high);
   result_.source.architecture_bound = true;
   result_.source.text +=
-      blocks({"mma", "hopper", "stages", "contract_sm90", "convolve_sm90"}) +
+      blocks({"mma", "hopper", "stages", "rounds", "contract_sm90", "convolve_sm90"}) +
       (tiles.small ? blocks({"convolve_few_sm90"}) : "") + epilogue_.text() +
       operands_struct(functions) +
       (tiles.small ? small_entry(*tiles.small, source) : row_entry(tiles.wide, source));

@@ -15,8 +15,8 @@ inline std::string source_of(const std::vector<std::string>& blocks, const std::
 }
 
 inline const std::vector<std::string> kContractSm90 = {
-    "elements",  "quick",    "accumulators", "columns", "epilogue",
-    "tile_walk", "prologue", "hopper",       "stages",  "contract_sm90"};
+    "elements", "quick",  "accumulators", "columns", "epilogue",     "tile_walk",
+    "prologue", "hopper", "stages",       "rounds",  "contract_sm90"};
 inline const std::vector<std::string> kContractSm80 = {
     "elements",  "quick",    "accumulators", "columns",      "epilogue",
     "tile_walk", "prologue", "mma",          "operand_sm80", "contract_sm80"};

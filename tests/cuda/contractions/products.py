@@ -6,7 +6,7 @@ import torch
 
 import cuda
 
-BLOCKS_90 = ("elements", "quick", "accumulators", "columns", "epilogue", "tile_walk", "prologue", "hopper", "stages", "contract_sm90")
+BLOCKS_90 = ("elements", "quick", "accumulators", "columns", "epilogue", "tile_walk", "prologue", "hopper", "stages", "rounds", "contract_sm90")
 BLOCKS_80 = ("elements", "quick", "accumulators", "columns", "epilogue", "tile_walk", "prologue", "mma",
              "operand_sm80", "contract_sm80")
 ENTRY = """
