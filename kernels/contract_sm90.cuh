@@ -70,6 +70,10 @@
 template <class Contract, class Prologue>
 struct MadeRows;
 
+// How the sums of each step are scaled: step_scales.cuh, which follows this file where they are.
+template <class Scales, int kTileN, bool kInOrder>
+struct StepScales;
+
 // Both operands are matrices. Another source (WindowsB in convolve_sm90.cuh, PixelsB in
 // convolve_pixels_sm90.cuh) fetches B, and runs the epilogue, by itself; its tiles may have 64
 // rows, in boxes of as many. WindowsA (convolve_sm90.cuh) fetches A. PixelsB has a warpgroup copy
@@ -88,7 +92,7 @@ typedef MatrixOf<128> MatrixB;
 
 template <typename Element, int kTileN, int kCluster, bool kAlongM, LinesOfB kLinesOfB,
           class Epilogue, class SourceOfB = MatrixB, class Prologue = NoPrologue,
-          int kSideBySide = 1, class Groups = NoGroups>
+          int kSideBySide = 1, class Groups = NoGroups, class Scales = NoScales>
 struct ContractSm90 {
   static constexpr int kTileRows = SourceOfB::kTileRows, kTileColumns = kTileN;
   static constexpr bool kAlongN = kLinesOfB == LinesOfB::kAcross;
@@ -104,15 +108,17 @@ struct ContractSm90 {
   // Warpgroups: of high tiles, one for each 64 rows.
   static constexpr int kConsumers = kTileRows > 128 ? kTileRows / 64 : 2;
   static constexpr int kThreads = 128 * (kConsumers + 1);
-  // Large tiles are shared: each warpgroup has half of the rows. Smaller ones alternate.
-  static constexpr bool kAlternate = kTileRows < 128 || (kTileN < 192 && kTileRows == 128);
+  // Large tiles are shared: each warpgroup has half of the rows. Smaller ones alternate, unless
+  // each step is scaled: one warpgroup scales then while the other multiplies.
+  static constexpr bool kAlternate =
+      kTileRows < 128 || (kTileN < 192 && kTileRows == 128 && !Scales::kHere);
   // Of 64 rows, that a warpgroup has of a tile.
   static constexpr int kStrips = kAlternate ? kTileRows / 64 : 1;
   // Steps by which a warpgroup is ahead of the next: half of the stages; the others are being
   // filled.
   static constexpr int kLead = kConsumers == 2 ? 2 : 1;
   static constexpr int kStages = kTileRows != 128 || kTileN == 192               ? 5
-                                 : kAlternate                                    ? 6
+                                 : kTileN < 192                                  ? 6
                                  : kTileN > 256 && Epilogue::Columns::kParts > 0 ? 3
                                                                                  : 4;
   typedef Stages<kStages> Ring;
@@ -133,7 +139,7 @@ struct ContractSm90 {
   // Shared tiles leave registers for an operand that is as large as C: it is loaded beside the last
   // steps, 32 columns beside each second one, as the L2 gives little more than these take.
   typedef AheadIn<Epilogue> Ahead;
-  static constexpr bool kAhead = Ahead::kHere && !kAlternate && kTileN <= 256;
+  static constexpr bool kAhead = Ahead::kHere && !kAlternate && kTileN <= 256 && !Scales::kHere;
   static constexpr int kTail = kAhead ? kTileN / 32 : 0;
   // Narrow ones leave some, too: all that a strip reads is loaded at once.
   static constexpr bool kAheadOfStrips = Ahead::kHere && kAlternate && kTileN <= 128;
@@ -163,12 +169,14 @@ struct ContractSm90 {
   template <class A>
   static __device__ __forceinline__ void run(const A& a, const TensorMap& b,
                                              const ContractShape& shape, const Epilogue& epilogue,
-                                             const Groups& groups = {}) {
-    run(a, MapsOfB{{&b}}, shape, epilogue, groups);
+                                             const Groups& groups = {}, const Scales& scales = {}) {
+    run(a, MapsOfB{{&b}}, shape, epilogue, groups, scales);
   }
   template <class A, class B>
   static __device__ __forceinline__ void run(const A& a, const B& b, const ContractShape& shape,
-                                             const Epilogue& epilogue, const Groups& groups = {}) {
+                                             const Epilogue& epilogue, const Groups& groups = {},
+                                             const Scales& scales = {}) {
+    static_assert(!Scales::kHere || kTileRows == 128, "64 for each warpgroup");
     static_assert(!Groups::kHere || (!kAlongM && !kMakes && !SourceOfB::kWindows && !kWindowsOfA &&
                                      kColumnParts == 0),
                   "rows begin anywhere");
@@ -219,7 +227,7 @@ struct ContractSm90 {
       }
     } else {
       grow_registers<kMakes ? 176 : kCopies ? 224 : (kConsumers > 2) ? 152 : 232>();
-      consume(shape, walk, groups, steps, rank, beside, shared, ring, column_states, terms,
+      consume(shape, walk, groups, scales, steps, rank, beside, shared, ring, column_states, terms,
               epilogue);
       if constexpr (Made::kHere) stores_wait<0>();
     }
@@ -339,10 +347,10 @@ struct ContractSm90 {
   }
 
   static __device__ __forceinline__ void consume(const ContractShape& shape, const TileWalk& walk,
-                                                 const Groups& groups, int steps, u32 rank,
-                                                 int beside, u8* stages, Ring& ring,
-                                                 ColumnState* column_states, float* terms,
-                                                 const Epilogue& epilogue) {
+                                                 const Groups& groups, const Scales& scales,
+                                                 int steps, u32 rank, int beside, u8* stages,
+                                                 Ring& ring, ColumnState* column_states,
+                                                 float* terms, const Epilogue& epilogue) {
     const int consumer = threadIdx.x / 128 - 1;
     const int thread = threadIdx.x % 128;
     const u64 a0 = wgmma_operand(stages + (kAlternate ? 0 : consumer) * TileA::kBox, TileA::kBox);
@@ -350,7 +358,7 @@ struct ContractSm90 {
     auto at = Ring::to_read();
     const int stride = gridDim.x / kBlocksPerCluster;
     int tile = blockIdx.x / kBlocksPerCluster;
-    bool first = !kAlternate;
+    bool first = !kAlternate && !Scales::kHere;
     const int lead = min(kLead, steps) - 1;
     terms += consumer * kTerms * kTileN;
     if constexpr (kAlternate) {
@@ -358,7 +366,7 @@ struct ContractSm90 {
         tile += stride, at.skip(steps);
         group_arrive(kTurnBarrier, 256);
       }
-    } else if (consumer > 0 && tile < walk.total) {
+    } else if (first && consumer > 0 && tile < walk.total) {
       group_sync(kStaggerBarrier + consumer - 1, 256);
     }
     constexpr bool kTilesAhead = kPrefetchesOwn<Epilogue> && kAlternate;
@@ -401,10 +409,35 @@ struct ContractSm90 {
       // the next, but not from the one after that.
       if constexpr (kAlternate) group_sync(kTurnBarrier + consumer, 256);
       int step = 0;
+      if constexpr (Scales::kHere) {
+        typedef StepScales<Scales, kTileN, kInOrder> Factors;
+        typedef OperandTile<Element, Factors::kTogether, false> PartOfB;
+        Factors factors(scales, piece_of(rows, row, at_column), steps);
+#pragma unroll
+        for (int i = 0; i < kTileN / 2; ++i) acc[0][i] = 0;
+#pragma unroll(Factors::kAhead + 1)
+        for (; step < steps; ++step) {
+          ring.wait_full(at);
+          const u32 offset = (u32)at.stage * (kStageBytes >> 4);
+#pragma unroll
+          for (int part = 0; part < Factors::kParts; ++part) {
+            float sums[1][Factors::kTogether / 2];
+            multiply_stage<TileA, PartOfB>(sums, a0 + offset,
+                                           b0 + offset + part * (PartOfB::kBytes >> 4), false);
+            if (part == 0) factors.begin(step);
+            wgmma_wait<0>();
+            if (part + 1 == Factors::kParts) release(&ring.empty[at.stage], thread);
+            pin(sums[0]);
+            factors.add(acc[0], sums[0], part);
+          }
+          at.next();
+        }
+      } else {
 #pragma unroll 2
-      for (; step < steps - 2 * kTail; ++step) {
-        advance(step);
-        retire(step);
+        for (; step < steps - 2 * kTail; ++step) {
+          advance(step);
+          retire(step);
+        }
       }
       if constexpr (kAhead) {
         const Piece piece = piece_of(rows, row, at_column);
@@ -423,8 +456,10 @@ struct ContractSm90 {
       if constexpr (kAheadOfStrips) {
         load_strip_ahead(epilogue, piece_of(rows, row, at_column), operands);
       }
-      wgmma_wait<0>();
-      release(&ring.empty[before], thread);
+      if constexpr (!Scales::kHere) {
+        wgmma_wait<0>();
+        release(&ring.empty[before], thread);
+      }
       if constexpr (kTerms > 0) group_sync(1 + threadIdx.x / 128, 128);
 #pragma unroll
       for (int i = 0; i < kStrips; ++i) {

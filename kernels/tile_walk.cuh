@@ -82,6 +82,11 @@ struct NoGroups {
   }
 };
 
+// What is scaled is scaled by the epilogue (step_scales.cuh: sums of a step of k are).
+struct NoScales {
+  static constexpr bool kHere = false;
+};
+
 // Several products of one A in one launch, with an epilogue each: their columns lie one product
 // after the other, those of each rounded up to whole tiles (the shape's n counts them so). A tile
 // belongs to one product, which is the same for all threads of a block. This is the epilogue of the

@@ -242,6 +242,61 @@ def int4_rows(d):
     return int4_linear(d, 16)
 
 
+@kind("fp8 product, scaled")
+def fp8_scaled(d):
+    """With a scale for each row of both operands, as one op."""
+    m, n, k = d.product(low=8e9, high=3e12)
+
+    def run(x, w, row, column):
+        return (F.linear(x.bfloat16(), w.bfloat16()) * row * column).bfloat16()
+
+    def library(x, w, row, column):
+        return lambda: torch._scaled_mm(x, w.t(), scale_a=row, scale_b=column,
+                                        out_dtype=torch.bfloat16, use_fast_accum=True)
+
+    return Case(product_text(m, n, k).replace("bf16", "fp8_e4m3"),
+                listed("bf16", {"x": typed("fp8_e4m3", m, k), "w": typed("fp8_e4m3", n, k),
+                                "row": typed("f32", m, 1), "column": typed("f32", 1, n)},
+                       [op("scaled_matmul", ["x", "w", "row", "column"], "y", transpose_b=True)],
+                       "y"),
+                run, {"_scaled_mm": library})
+
+
+def blocks_of(k):
+    """Of a line: 128 elements each, or all where they are fewer."""
+    return max(1, k // 128)
+
+
+@kind("fp8 product, scaled in blocks, silu")
+def fp8_blocks(d):
+    """With a scale for each 128 of a row and each 128 x 128 of the weights."""
+    m, n, k = (128 * max(1, size // 128) for size in d.product(low=8e9, high=3e12))
+    rows, columns = blocks_of(k), blocks_of(n)
+
+    def run(x, w, of_x, of_w):
+        wide = x.float().view(m, rows, -1) * of_x[:, :, None]
+        weights = (w.float().view(columns, -1, rows, k // rows) *
+                   of_w.t()[:, None, :, None]).view(n, k)
+        return F.silu(F.linear(wide.view(m, k), weights).bfloat16())
+
+    def library(x, w, of_x, of_w):
+        # Its scales of rows lie with the rows next to each other.
+        of_rows = of_x.t().contiguous().t()
+        of_blocks = of_w.t().contiguous().t()
+
+        def product():
+            return F.silu(torch._scaled_mm(x, w.t(), scale_a=of_rows, scale_b=of_blocks,
+                                           out_dtype=torch.bfloat16))
+        return product
+
+    return Case(product_text(m, n, k).replace("bf16", "fp8_e4m3"),
+                listed("bf16", {"x": typed("fp8_e4m3", m, k), "w": typed("fp8_e4m3", n, k),
+                                "of_x": typed("f32", m, rows), "of_w": typed("f32", rows, columns)},
+                       [op("scaled_matmul", ["x", "w", "of_x", "of_w"], "h", transpose_b=True),
+                        op("silu", ["h"], "y")], "y"),
+                run, {"_scaled_mm": library})
+
+
 @kind("fp8 linear")
 def fp8_linear(d):
     """With a scale for each row of both operands."""

@@ -96,11 +96,11 @@ std::string ContractionWriter::mapped_entry(std::string_view contract, const Ker
   const std::string b = sources == 1 ? "b" : fmt::format("Contract::MapsOfB{{{{{}}}}}", maps);
   return fmt::format("typedef {}, Epilogue{}> Contract;\n", contract, more) +
          facts.asserted_of("Contract") +
-         entry(
-             fmt::format("__launch_bounds__(Contract::kThreads{}) __cluster_dims__({}, 1, 1)",
-                         resident, facts.blocks_per_cluster),
-             parameters,
-             fmt::format("Contract::run(a, {}, kShape, {}{});", b, made_epilogue(), made_groups()));
+         entry(fmt::format("__launch_bounds__(Contract::kThreads{}) __cluster_dims__({}, 1, 1)",
+                           resident, facts.blocks_per_cluster),
+               parameters,
+               fmt::format("Contract::run(a, {}, kShape, {}{});", b, made_epilogue(),
+                           made_groups() + made_scales()));
 }
 
 std::string ContractionWriter::strided_entry(std::string_view contract, const KernelFacts& facts,
@@ -263,7 +263,9 @@ GeneratedKernel ContractionWriter::write() {
   } else if (!convolves()) {
     take_whole();
   }
-  if (!convolves() && product_.groups == 0 && fits_tensor_cores()) take_shallow(product_);
+  if (!convolves() && product_.groups == 0 && fits_tensor_cores() && !scales_blocks()) {
+    take_shallow(product_);
+  }
   constexpr std::uint64_t kMost = std::numeric_limits<std::int32_t>::max() - 1024;
   for (const std::uint64_t extent : {product_.m, product_.n, product_.k, product_.batches()}) {
     if (extent > kMost) cannot_generate(op_, "an extent is no 32-bit number");
@@ -272,6 +274,8 @@ GeneratedKernel ContractionWriter::write() {
   result_.source.text = epilogue_.preamble();
   if (convolves() && !strided_) {
     write_convolution();
+  } else if (scales_blocks()) {
+    write_scaled_blocks();
   } else if (computes_rows()) {
     write_prologue();
   } else if (computes_weights()) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <string>
 
 #include "codegen/contraction_writer.hpp"
@@ -30,9 +31,24 @@ std::string ContractionWriter::operands_of_any() {
     if (which == 1 && product_.groups > 0) {
       index += fmt::format(" + (idx)batch * {}", product_.n * product_.k);
     }
-    functions += element_function(
-        code_, which == 0 ? "a(int batch, int line, int k)" : "b(int batch, int k, int line)",
-        op_.operands[which].tensor, index, epilogue_.made_type());
+    constexpr std::array kFunctions = {"a(int batch, int line, int k)",
+                                       "b(int batch, int k, int line)"};
+    const ComputeType type = epilogue_.made_type();
+    const std::string function = kFunctions[which];
+    const TensorId operand = op_.operands[which].tensor;
+    if (!scales_blocks()) {
+      functions += element_function(code_, function, operand, index, type);
+      continue;
+    }
+    const std::string scale = scale_index(which, which == 0 ? row : "line", "(idx)k");
+    functions += element_function(code_, "stored_" + function, operand, index, type) +
+                 element_function(code_, "scale_of_" + function, op_.operands[2 + which].tensor,
+                                  scale, type) +
+                 fmt::format(
+                     "  __device__ __forceinline__ {1} {2} const {{\n"
+                     "    return stored_{0}({3}) * scale_of_{0}({3});\n  }}\n",
+                     which == 0 ? "a" : "b", name_of(type), function,
+                     which == 0 ? "batch, line, k" : "batch, k, line");
   }
   return functions;
 }

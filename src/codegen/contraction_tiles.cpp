@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "codegen/contraction_writer.hpp"
+#include "graph/product_parts.hpp"
 #include "plan/tiling.hpp"
 
 namespace fusecalc {
@@ -57,6 +58,7 @@ std::vector<MatrixOperand> ContractionWriter::sources_of_b() const {
 ProductShape ContractionWriter::tiled_shape() const {
   ProductShape shape = product_.shape();
   shape.halves = epilogue_.halves().has_value();
+  shape.scaled_columns = scaled_columns(graph_, op_);
   if (siblings_.empty()) return shape;
   shape.parts = {product_.n};
   for (const Sibling& sibling : siblings_) {
@@ -164,9 +166,11 @@ void ContractionWriter::write_sm90() {
   pointer_of(product_.a);
   for (const MatrixOperand& source : sources) pointer_of(source);
   request_ends();
-  // Other orders of lines leave too few registers.
+  const bool scaled = size.scaled_columns > 0;
+  if (scaled) request_scales(size.scales_together());
+  // Other orders of lines leave too few registers, and so do sums of a step.
   write_epilogues(tile_n, {.loads_ahead = tiling.width.loads_ahead() && in_order && eights &&
-                                          !product_.a.across});
+                                          !product_.a.across && !scaled});
   reserve_packed();
   const auto box_a = static_cast<std::uint32_t>(tiling.width.rows / tiling.beside);
   const auto box_b = static_cast<std::uint32_t>(tile_n / tiling.above);
@@ -178,21 +182,21 @@ void ContractionWriter::write_sm90() {
   }
   if (!siblings_.empty()) product_.n = size.column_tiles(tile_n) * tile_n;
   const KernelFacts facts = sm90_facts(tiling);
+  const bool more =
+      tiling.beside > 1 || tiling.width.rows != kTileRows || product_.groups > 0 || scaled;
   const std::string beside =
-      tiling.beside > 1 || tiling.width.rows != kTileRows
-          ? fmt::format(", {}, NoPrologue, {}", matrix_source(tiling.width), tiling.beside)
-          : "";
+      more ? fmt::format(", {}, NoPrologue, {}", matrix_source(tiling.width), tiling.beside) : "";
   result_.source.architecture_bound = true;
   result_.source.text +=
-      groups_text() + blocks({"hopper", "stages", "rounds", "contract_sm90"}) + epilogue_text() +
-      shape(tiling.group(size)) +
+      groups_text() + blocks({"hopper", "stages", "rounds", "contract_sm90"}) + scales_text() +
+      epilogue_text() + shape(tiling.group(size)) +
       mapped_entry(fmt::format("ContractSm90<{}, {}, {}, {}, {}", stored_type(operand_type()),
                                tile_n, tiling.above, product_.a.across, lines_of_b(in_order)),
-                   facts, ", 1",
-                   beside + groups_type(beside.empty() ? ", MatrixB, NoPrologue, 1" : ""));
+                   facts, ", 1", beside + (scaled ? ", NoGroups, Scales" : groups_type("")));
   facts.launch(result_);
   result_.blocks = sm90_blocks(tiling, size);
   result_.schedule = fmt::format("wgmma, tiles of {} x {}", tiling.width.rows, tile_n);
+  if (scaled) result_.schedule += ", each step scaled";
   if (tiling.blocks() > 2) {
     result_.persistent_cluster = static_cast<unsigned>(tiling.blocks());
     result_.schedule += fmt::format(", {} x {} in clusters", tiling.above, tiling.beside);

@@ -211,6 +211,15 @@ class ContractionWriter {
   std::string groups_text() const;
   std::string made_groups() const;
   std::uint64_t groups_bytes() const;  // of shared memory
+  // Of operands that are scaled block by block along k. Where contract_sm90 can scale the sums of
+  // its steps (kernels/step_scales.cuh), the same as for groups; else they are scaled as they are
+  // loaded.
+  bool scales_blocks() const;
+  std::string scale_index(std::size_t which, std::string_view line, std::string_view depth) const;
+  void request_scales(bool together);
+  std::string scales_text() const;
+  std::string made_scales() const;
+  void write_scaled_blocks();
   std::string pointer_of(const MatrixOperand& operand);
   std::string strides() const;
   std::string operands_of_any();
@@ -253,7 +262,8 @@ class ContractionWriter {
   std::deque<Sibling> siblings_;  // these refer to each other's members: they stay where they are
   MatrixProduct product_;
   std::optional<MatrixProduct> strided_;
-  std::string ends_;  // the function that loads where a group of rows ends
+  std::string ends_;    // the function that loads where a group of rows ends
+  std::string scales_;  // those that load scales of a step
   GeneratedKernel result_;
 };
 

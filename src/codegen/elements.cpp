@@ -177,9 +177,10 @@ std::string finished_sum(const Scope& scope, const Op& product, const Value& sum
     const Value value = element(scope, tensor, mapped(scope, at, place));
     text = fmt::format("{} {} {}", text, operation, converted(value, sum.type).text);
   };
+  const OpGraph& graph = scope.view().graph();
   for (const std::size_t which : {std::size_t{0}, std::size_t{1}}) {
-    const Scales scales = scales_of(scope.view().graph(), product, which);
-    if (scales.tensor == kNone) continue;
+    const Scales scales = scales_of(graph, product, which);
+    if (scales.tensor == kNone || !scales_sums(graph, product)) continue;
     IndexTransform single;
     single.append(scope.tensor(product.outputs[0]).elements, 0);
     const IndexTransform& each = which == 0 ? places.row : places.column;

@@ -20,7 +20,8 @@ struct MatrixPlaces {
   IndexTransform column;
 };
 
-// What a product makes of a sum for the element at an index: scaled, its bias added.
+// What a product makes of a sum for the element at an index: scaled, where that can wait until
+// then, and its bias added.
 std::string finished_sum(const Scope& scope, const Op& product, const Value& sum, const Index& at,
                          const MatrixPlaces& places);
 

@@ -83,7 +83,7 @@ Outline::Outline(const OpGraph& graph) {
          .row_inputs = op.row->row_inputs,
          .opaque = op.row->family == OpFamily::kCustom || op.row->op_class == OpClass::kOpaque,
          .has_kernel =
-             op.row->has_kernel && !empty && !too_large(graph, op) && scales_sums(graph, op),
+             op.row->has_kernel && !empty && !too_large(graph, op) && !scales_integers(graph, op),
          .empty = empty,
          .work = op.work});
     for (const Operand& operand : op.operands) {

@@ -38,7 +38,17 @@ bool scales_sums(const OpGraph& graph, const Op& product) {
     const bool each = scales.lines == 1 || scales.lines == lines[which];
     if (scales.depth != 1 || !each) return false;
   }
-  return is_float(graph.tensors[product.outputs[0]].type.dtype);
+  return true;
+}
+
+std::uint64_t scaled_columns(const OpGraph& graph, const Op& product) {
+  if (scales_sums(graph, product)) return 0;
+  return product.matrix.columns / scales_of(graph, product, 1).lines;
+}
+
+bool scales_integers(const OpGraph& graph, const Op& product) {
+  return product.row->family == OpFamily::kScaledMatmul &&
+         !is_float(graph.tensors[product.outputs[0]].type.dtype);
 }
 
 }  // namespace fusecalc

@@ -23,8 +23,14 @@ struct Scales {
 };
 Scales scales_of(const OpGraph& graph, const Op& product, std::size_t which);
 
-// Whether the sums of a scaled product can be scaled in place of its operands: no scale changes
-// along k, each is for all or for a single row or column, and its result is of floats.
+// Whether sums of products can be scaled in place of operands: no scale changes along k, and each
+// is for all or for a single row or column. True where nothing is scaled.
 bool scales_sums(const OpGraph& graph, const Op& product);
+
+// How many neighbouring columns of the second operand have one scale; 0 where sums can be scaled.
+std::uint64_t scaled_columns(const OpGraph& graph, const Op& product);
+
+// Whether it scales products whose sum becomes an integer.
+bool scales_integers(const OpGraph& graph, const Op& product);
 
 }  // namespace fusecalc

@@ -20,7 +20,7 @@ Verdict check_op(const OpGraph& graph, OpId id) {
   if (!row.has_kernel) return {Obstacle::kNoKernel, id};
   const Outline::OpFacts& facts = graph.outline[id];
   if (facts.has_kernel) return {};
-  if (!scales_sums(graph, graph.ops[id])) return {Obstacle::kBlockScales, id};
+  if (scales_integers(graph, graph.ops[id])) return {Obstacle::kIntegerScales, id};
   return {facts.empty ? Obstacle::kEmpty : Obstacle::kTooLarge, id};
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/checked.hpp"
+#include "graph/product_parts.hpp"
 #include "plan/attention.hpp"
 #include "plan/channels_last.hpp"
 #include "plan/halves.hpp"
@@ -416,8 +417,8 @@ bool computes_weights(const OpGraph& graph, OpId contraction) {
 
 bool computes_rows(const OpGraph& graph, OpId contraction) {
   const Op& product = graph.ops[contraction];
-  const bool lines_along_k =
-      is_matrix_product(product.row->family) && !product.attributes->transpose_a;
+  const bool lines_along_k = is_matrix_product(product.row->family) &&
+                             !product.attributes->transpose_a && scales_sums(graph, product);
   constexpr std::uint64_t kFewRows = 64;
   return lines_along_k && has_prologue_types(graph, product) && product.matrix.depth > 0 &&
          product.matrix.rows > kFewRows && product.operands[0].tensor != product.operands[1].tensor;

@@ -95,8 +95,7 @@ constexpr std::array<std::string_view, 65> kReasons = {
     "another kernel must run between them: it uses the result of one, and the other uses its "
     "result",
     "fusecalc generates no {0} kernels; it counts their bytes only",
-    "fusecalc generates {0} kernels whose scales are for all or for each row or column, and whose "
-    "result is floating point; it counts the bytes of others only",
+    "{0} makes integers; fusecalc generates scaled products for floating-point results only",
     "a tensor that {0} reads or writes is empty",
     "{0} would write a type that packs two elements into a byte",
     "{1} may leave rows as they were, so {0} has to write all of them before {1} runs",

@@ -44,7 +44,8 @@ std::vector<std::size_t> connected_ops(const OpGraph& graph, const Kernel& kerne
 
 std::optional<WeightLines> lines_in_tiles(const OpGraph& graph, const Op& product) {
   const bool known = is_matrix_product(product.row->family) || groups_of(graph, product) > 0;
-  const bool of_rows = known && product.matrix.batch == 1 && !product.attributes->transpose_a;
+  const bool of_rows = known && product.matrix.batch == 1 && !product.attributes->transpose_a &&
+                       scales_sums(graph, product);
   if (!of_rows) return std::nullopt;
   const DType type = graph.tensors[product.operands[0].tensor].type.dtype;
   const Tensor& made = graph.tensors[product.outputs[0]];

@@ -30,6 +30,11 @@ constexpr std::array<std::pair<std::uint64_t, std::uint64_t>, 7> kClusters = {
 // halves of other lines. Half of more than 256 are no whole boxes, sums of so many are spilled
 // where elements are single bytes, and places of groups have no room beside their stages.
 bool has_width(const ProductShape& product, const TileWidth& width) {
+  if (product.scaled_columns > 0) {
+    const std::uint64_t most = product.scales_together() ? 2 : 1;
+    return width.rows == kTileRows && width.columns % kScaledAtOnce == 0 &&
+           width.columns <= most * kScaledAtOnce;
+  }
   if (width.low() && (product.m > width.rows || !product.b_across)) return false;
   const bool narrow = product.b_across || product.of_bytes || product.grouped;
   if (narrow && width.columns > kMostAtOnce) return false;
@@ -85,7 +90,12 @@ double tiling_cycles(const ProductShape& product, const ProductTiling& tiling,
   const auto steps = static_cast<double>(ceil_div(product.k, 64));
   const auto rounds = static_cast<double>(tiling.rounds(product, multiprocessors));
   const auto columns = static_cast<double>(tiling.width.columns);
-  const double multiply = tiling.width.step * columns;
+  // Where the sums of a step are scaled: measured, and where each column has a scale of its own.
+  constexpr double kScaled = 1.28, kScaledEach = 2.8;
+  const double scaling = product.scaled_columns == 0 ? 1
+                         : product.scales_together() ? kScaled
+                                                     : kScaledEach;
+  const double multiply = tiling.width.step * columns * scaling;
   const double fetch = std::max(fetch_cycles(product, tiling, multiprocessors), work.made);
   const double strips = static_cast<double>(tiling.width.rows) / kTileRows;
   const double beside =

@@ -17,6 +17,8 @@ namespace fusecalc {
 // How products are distributed over blocks and threads of kernels/contract_*.cuh: pure arithmetic,
 // with figures measured on an H200.
 
+constexpr std::uint64_t kScaledAtOnce = 128;  // columns whose sums of a step are scaled at once
+
 // result[m][n] = sum over k of a[m][k] b[k][n], in batches.
 struct ProductShape {
   // What most groups of rows have at least and at most, an even share of the rows being 32 parts.
@@ -31,6 +33,8 @@ struct ProductShape {
   bool halves = false;    // a tile has as many columns of the second half as of the first
   bool of_bytes = false;  // elements are single bytes
   bool grouped = false;   // batches are groups of rows, whose matrices of b follow each other
+  // Where the sums of each step are scaled: neighbouring columns that have one scale; else 0.
+  std::uint64_t scaled_columns = 0;
   // Where n counts those of several products, that have no tile in common: each one's.
   std::vector<std::uint64_t> parts{};
   auto operator<=>(const ProductShape&) const = default;
@@ -59,6 +63,10 @@ struct ProductShape {
   bool in_order() const {
     return !b_across && (batches == 1 || grouped) && n % 8 == 0 &&
            std::ranges::all_of(parts, [](std::uint64_t columns) { return columns % 8 == 0; });
+  }
+  // Whether columns that are scaled at once have one scale.
+  bool scales_together() const {
+    return scaled_columns >= n || scaled_columns % kScaledAtOnce == 0;
   }
   double flops() const {
     return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) *

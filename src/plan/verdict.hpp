@@ -63,7 +63,7 @@ enum class Obstacle : std::uint8_t {
   kCycle,
   // From here on, and kCustom: what even a single op can have.
   kNoKernel,
-  kBlockScales,
+  kIntegerScales,
   kEmpty,
   kPacked,
   kBeforeScatter,

@@ -16,7 +16,7 @@ bool remains(const OpGraph& graph, const Kernel& kernel, const Verdict& verdict)
   switch (verdict.obstacle) {
     case Obstacle::kCustom:
     case Obstacle::kNoKernel:
-    case Obstacle::kBlockScales:
+    case Obstacle::kIntegerScales:
     case Obstacle::kEmpty:
     case Obstacle::kTooManyOps:
     case Obstacle::kMovesRows:

@@ -9,6 +9,7 @@
 #include "plan/halves.hpp"
 #include "plan/scattered_rows.hpp"
 #include "plan/siblings.hpp"
+#include "plan/step_scales.hpp"
 #include "plan/tiling.hpp"
 #include "plan/weight_lines.hpp"
 #include "plan/whole_rows.hpp"
@@ -295,11 +296,15 @@ ProductKernel KernelModel::product_of(const Op& op, const KernelTraffic& traffic
                                   .k = op.matrix.depth,
                                   .batches = op.matrix.batch,
                                   .b_across = lies_across(graph_, op),
-                                  .a_across = op.attributes->transpose_a},
+                                  .a_across = op.attributes->transpose_a,
+                                  .scaled_columns = scaled_columns(graph_, op)},
                         .type = a.type.dtype};
   if (const std::uint64_t groups = groups_of(graph_, op); groups > 0) {
     product.shape = grouped_shape(product.shape, groups);
   }
+  constexpr std::uint64_t kMostBytes = 2;  // of a result that wgmma's sums are right for
+  product.scales_steps = scales_steps(graph_, op) &&
+                         bytes_of(graph_.tensors[op.outputs[0]].type.dtype, 1) <= kMostBytes;
   product.operand_bytes = static_cast<double>(bytes_of(a.type.dtype, 1));
   product.results = graph_.tensors[op.outputs[0]].elements;
   std::vector<TensorId> values = {a.value, b.value};
@@ -408,9 +413,9 @@ KernelWork KernelModel::product_work(const Kernel& kernel, OpId id, const Kernel
   if (row_held) return products_.whole_rows_work(product);
   const bool lone = kernel.size() == 1;
   const bool grouped = product.shape.grouped;
-  // The library, as we call it, knows no scales; those of blocks nothing else runs.
+  // The library, as we call it, knows no scales.
   const bool scaled = graph_.ops[id].row->family == OpFamily::kScaledMatmul;
-  const bool ours = grouped || (scaled && scales_sums(graph_, graph_.ops[id]));
+  const bool ours = grouped || scaled;
   if (lone && !ours && !products_.contests(product)) return products_.library_work(product);
   KernelWork own = products_.tile_work(product);
   if (grouped) {

@@ -318,6 +318,9 @@ KernelWork ProductModel::tile_work(const ProductKernel& product) {
   const ProductShape& shape = product.shape;
   KernelWork work{.dram_write = static_cast<double>(product.traffic.bytes.write),
                   .fixed_us = constants_.launch_us.value};
+  const bool wgmma = device_.capability == kHopper && takes_wgmma(product);
+  const bool scaled = shape.scaled_columns > 0;
+  if (scaled && product.scales_steps && wgmma) return wgmma_work(product);
   if (shape.n == 1 && !shape.grouped && is_float(product.type) && product.type != DType::kF64) {
     // A matrix times a vector streams the matrix. Other types have no kernel for that.
     work.dram_read = product.operands + product.beside;
@@ -326,7 +329,7 @@ KernelWork ProductModel::tile_work(const ProductKernel& product) {
     return work;
   }
   if (product.type == DType::kF64 || !is_float(product.type) ||
-      device_.capability < kFirstWithCopies) {
+      device_.capability < kFirstWithCopies || scaled) {
     constexpr double kSlower = 1.1;
     KernelWork other = lanes_work(product);
     const double slower = constants_.lanes.value / arithmetic_lanes(product.type, device_);
@@ -340,7 +343,6 @@ KernelWork ProductModel::tile_work(const ProductKernel& product) {
     return shallow_work(product.shape, product.traffic.bytes, reads_beside(product),
                         product.epilogue * static_cast<double>(product.results), device_);
   }
-  const bool wgmma = device_.capability == kHopper && takes_wgmma(product);
   if (!shape.grouped && is_skinny(product, wgmma)) return skinny_work(product);
   if (!shape.grouped && pads(product)) return padded_work(product);
   const bool chosen = wgmma && (product.makes_rows || !beaten(product));

@@ -17,15 +17,16 @@ struct ProductKernel {
   const KernelTraffic& traffic;
   ProductShape shape;
   DType type = DType::kF32;
-  bool padded = false;       // lines that begin oddly were copied to whole 16 bytes
-  double operand_bytes = 2;  // of an element
-  double operands = 0;       // bytes of both, each once
-  double beside = 0;         // bytes that the epilogue reads
-  double prologue = 0;       // instructions that compute the weights
-  bool makes_rows = false;   // the first operand is computed as it is read
-  double row_prologue = 0;   // instructions for an element of it
-  double row_bytes = 0;      // that are read for an element of it
-  double epilogue = 0;       // instructions for an element of the result
+  bool padded = false;        // lines that begin oddly were copied to whole 16 bytes
+  double operand_bytes = 2;   // of an element
+  double operands = 0;        // bytes of both, each once
+  double beside = 0;          // bytes that the epilogue reads
+  double prologue = 0;        // instructions that compute the weights
+  bool makes_rows = false;    // the first operand is computed as it is read
+  double row_prologue = 0;    // instructions for an element of it
+  double row_bytes = 0;       // that are read for an element of it
+  double epilogue = 0;        // instructions for an element of the result
+  bool scales_steps = false;  // where sums of steps are scaled: by tiles of wgmma
   std::uint64_t results = 1;
 
   std::uint64_t bytes(std::uint64_t count) const {

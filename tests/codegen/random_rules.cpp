@@ -308,9 +308,10 @@ void scaled_matmul(Drawer& d, const OpRow& /*row*/, Line& line) {
   const std::uint64_t depth = d.extent();
   const std::uint64_t columns = d.extent();
   line.inputs = {d.input({rows, depth}).name, d.input({depth, columns}).name};
-  const bool each = d.dice().chance(50) && rows > 0 && columns > 0;
-  line.inputs.push_back(d.input(each ? Shape{rows, 1} : Shape{}, DType::kF32).name);
-  line.inputs.push_back(d.input(each ? Shape{1, columns} : Shape{}, DType::kF32).name);
+  const bool each = d.dice().chance(60) && rows > 0 && columns > 0 && depth > 0;
+  const std::uint64_t blocks = !each || d.dice().chance(50) ? 1 : depth % 2 == 0 ? 2 : depth;
+  line.inputs.push_back(d.input(each ? Shape{rows, blocks} : Shape{}, DType::kF32).name);
+  line.inputs.push_back(d.input(each ? Shape{blocks, columns} : Shape{}, DType::kF32).name);
   if (d.dice().chance(50)) line.inputs.push_back(d.input({columns}).name);
 }
 

@@ -167,6 +167,18 @@ TEST_CASE("prediction, by hand: a product of scaled 8-bit types") {
                    "w": {"shape": [16896, 128], "dtype": "fp8_e4m3"},
                    "s": {"shape": [], "dtype": "f32"})",
                                            scaled, device_of_cycles(), PlanKind::kUnfused));
+  // A scale for each 128 of k: two steps, of which the multiplications take 1.28 times as long. Two
+  // rounds of tiles of 128 x 128, side by side in pairs, each of which fetches 64 lines of one
+  // operand and 128 of the other.
+  const double step = 1.28 * 512 + 0.16 * 24576 / 43.0;
+  const double stepped = 3660 + 2 * (2 * step + 90);
+  CHECK(2 + 1.4 + stepped / 1150 ==
+        time_of(R"("x": {"shape": [128, 256], "dtype": "fp8_e4m3"},
+                   "w": {"shape": [33792, 256], "dtype": "fp8_e4m3"},
+                   "s": {"shape": [1, 2], "dtype": "f32"}, "t": {"shape": [2, 1], "dtype": "f32"})",
+                R"({"op": "scaled_matmul", "inputs": ["x", "w", "s", "t"], "output": "y",
+                    "transpose_b": true})",
+                device_of_cycles(), PlanKind::kUnfused));
 }
 
 TEST_CASE("prediction, by hand: a transposition by how many elements move together") {
