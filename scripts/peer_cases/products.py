@@ -262,16 +262,13 @@ def fp8_scaled(d):
                 run, {"_scaled_mm": library})
 
 
-def blocks_of(k):
-    """Of a line: 128 elements each, or all where they are fewer."""
-    return max(1, k // 128)
-
-
 @kind("fp8 product, scaled in blocks, silu")
 def fp8_blocks(d):
     """With a scale for each 128 of a row and each 128 x 128 of the weights."""
-    m, n, k = (128 * max(1, size // 128) for size in d.product(low=8e9, high=3e12))
-    rows, columns = blocks_of(k), blocks_of(n)
+    m, n, k = d.product(low=8e9, high=3e12)
+    m, n = (128 * max(1, size // 128) for size in (m, n))
+    k = 512 * max(1, k // 512)  # the library takes four of a row's scales at a time
+    rows, columns = k // 128, n // 128
 
     def run(x, w, of_x, of_w):
         wide = x.float().view(m, rows, -1) * of_x[:, :, None]

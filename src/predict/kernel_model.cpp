@@ -34,6 +34,7 @@ constexpr double kScattered = 0.62;  // elements per multiprocessor and cycle, w
 constexpr double kUnknownBytesDoubt = 0.3;
 constexpr double kUnknownTimeDoubt = 0.6;
 constexpr double kUnequalGroupsDoubt = 0.4;  // of the time: their rows are not known
+constexpr double kUnequalReadsDoubt = 0.25;
 
 bool is_contraction(const Op& op) { return op.op_class == OpClass::kContract; }
 
@@ -420,6 +421,7 @@ KernelWork KernelModel::product_work(const Kernel& kernel, OpId id, const Kernel
   KernelWork own = products_.tile_work(product);
   if (grouped) {
     own.time_doubt = std::max(own.time_doubt, kUnequalGroupsDoubt);
+    own.read_doubt = std::max(own.read_doubt, kUnequalReadsDoubt);
     return own;
   }
   if (scaled || product.shape.halves || product.makes_rows) return own;
