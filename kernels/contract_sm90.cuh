@@ -2,7 +2,8 @@
 // plain store. Needs elements.cuh, quick.cuh, accumulators.cuh, columns.cuh, epilogue.cuh,
 // tile_walk.cuh, prologue.cuh, hopper.cuh, stages.cuh and rounds.cuh before it; with Groups (rows
 // that are multiplied by matrices of B of their own) row_groups.cuh, and neither is A across k, nor
-// are columns reduced.
+// are columns reduced. With Scales step_scales.cuh follows, and tiles have 128 rows and 128 or 256
+// columns, neither operand across k.
 //
 // An entry is
 //   extern "C" __global__ void __launch_bounds__(ContractSm90<...>::kThreads, 1)

@@ -82,7 +82,7 @@ struct NoGroups {
   }
 };
 
-// What is scaled is scaled by the epilogue (step_scales.cuh: sums of a step of k are).
+// Sums are scaled by the epilogue, if at all (step_scales.cuh: those of each step of k are).
 struct NoScales {
   static constexpr bool kHere = false;
 };

@@ -171,6 +171,9 @@ TEST_CASE("on the host: products of one input and several matrices") {
 TEST_CASE("on the host: products of groups of rows") {
   check("cuda/oplists/products_of_groups", kWithCopies, "mma");
 }
+TEST_CASE("on the host: products of scaled operands") {
+  check("cuda/oplists/scaled_products", kWithCopies, "mma");
+}
 TEST_CASE("on the host: products of a short k") {
   check("cuda/oplists/products_of_short_k", kWithCopies, "short k");
 }
