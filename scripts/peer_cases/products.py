@@ -242,24 +242,26 @@ def int4_rows(d):
     return int4_linear(d, 16)
 
 
+def scaled_by_ops(x, w, row, column):
+    return (F.linear(x.bfloat16(), w.bfloat16()) * row * column).bfloat16()
+
+
+def scaled_by_library(x, w, row, column):
+    return lambda: torch._scaled_mm(x, w.t(), scale_a=row, scale_b=column.view(1, -1),
+                                    out_dtype=torch.bfloat16, use_fast_accum=True)
+
+
 @kind("fp8 product, scaled")
 def fp8_scaled(d):
     """With a scale for each row of both operands, as one op."""
     m, n, k = d.product(low=8e9, high=3e12)
-
-    def run(x, w, row, column):
-        return (F.linear(x.bfloat16(), w.bfloat16()) * row * column).bfloat16()
-
-    def library(x, w, row, column):
-        return lambda: torch._scaled_mm(x, w.t(), scale_a=row, scale_b=column,
-                                        out_dtype=torch.bfloat16, use_fast_accum=True)
 
     return Case(product_text(m, n, k).replace("bf16", "fp8_e4m3"),
                 listed("bf16", {"x": typed("fp8_e4m3", m, k), "w": typed("fp8_e4m3", n, k),
                                 "row": typed("f32", m, 1), "column": typed("f32", 1, n)},
                        [op("scaled_matmul", ["x", "w", "row", "column"], "y", transpose_b=True)],
                        "y"),
-                run, {"_scaled_mm": library})
+                scaled_by_ops, {"_scaled_mm": scaled_by_library})
 
 
 @kind("fp8 product, scaled in blocks, silu")
@@ -299,16 +301,9 @@ def fp8_linear(d):
     """With a scale for each row of both operands."""
     m, n, k = d.product(low=8e9, high=3e12)
 
-    def run(x, w, row, column):
-        return (F.linear(x.bfloat16(), w.bfloat16()) * row * column).bfloat16()
-
-    def library(x, w, row, column):
-        return lambda: torch._scaled_mm(x, w.t(), scale_a=row, scale_b=column[None],
-                                        out_dtype=torch.bfloat16, use_fast_accum=True)
-
     return Case(product_text(m, n, k).replace("bf16", "fp8_e4m3"),
                 listed("bf16", {"x": typed("fp8_e4m3", m, k), "w": typed("fp8_e4m3", n, k),
                                 "row": typed("f32", m, 1), "column": typed("f32", n)},
                        [op("linear", ["x", "w"], "h"), op("mul", ["h", "row"], "r"),
                         op("mul", ["r", "column"], "s"), op("cast", ["s"], "y", to="bf16")], "y"),
-                run, {"_scaled_mm": library})
+                scaled_by_ops, {"_scaled_mm": scaled_by_library})
