@@ -1,6 +1,7 @@
 #include "reference/reference.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -532,6 +533,33 @@ TEST_CASE("a mean of equal terms has rounding errors, an element that is chosen 
   CHECK(expected("mean").value == doctest::Approx(expected("m").value));
   CHECK(expected("mean").rounding_error > std::abs(expected("m").value) * 0x1p-24);
   CHECK(expected("sum").rounding_error == 0);
+}
+
+TEST_CASE("sums of products of 8-bit floats may be off by what tensor cores cut off") {
+  constexpr std::size_t kTerms = 4096;
+  const std::vector<std::int64_t> ones(kTerms, 1);
+  std::vector<std::int64_t> signs(kTerms, 1);
+  for (std::size_t i = 0; i < kTerms; i += 2) signs[i] = -1;
+  const auto spread = [&](const char* dtype) {
+    const Given given(fmt::format(R"({{"tensors": {{"x": {{"shape": [1, {0}], "dtype": "{1}"}},
+                                               "w": {{"shape": [{0}, 1], "dtype": "{1}"}},
+                                               "y": {{"shape": [1, 1], "dtype": "bf16"}}}},
+        "ops": [{{"op": "matmul", "inputs": ["x", "w"], "output": "y"}}]}})",
+                                  kTerms, dtype),
+                      {{"x", ones}, {"w", signs}});
+    const Reference reference(given.graph, given.inputs);
+    const auto* tensor = &testing::tensor_named(given.graph, "y");
+    const Expected y = reference
+                           .evaluate(static_cast<TensorId>(tensor - given.graph.tensors.data()),
+                                     std::array<std::uint64_t, 1>{0})
+                           .elements[0];
+    CHECK(y.value == 0);
+    return y.rounding_error;
+  };
+  // 128 times 32 products, each off by 2^-14 of a sum of about 64.
+  CHECK(spread("fp8_e4m3") > 0.1);
+  CHECK(spread("fp8_e4m3") < 2);
+  CHECK(spread("bf16") < 0.05);
 }
 
 TEST_CASE(
