@@ -250,11 +250,9 @@ struct ContractSm90 {
     wait_for_previous();  // windows may be of what it copied
     auto at = Ring::to_fill();
     const int stride = gridDim.x / kBlocksPerCluster;
-    Rounds rounds(walk.total, stride);
     const bool leads = kOfA && rank == 0 && beside == 0;
-    int tile = blockIdx.x / kBlocksPerCluster;
-    for (; tile < walk.total; tile += stride) {
-      if (leads) rounds.begin();
+    for (int tile = blockIdx.x / kBlocksPerCluster; tile < walk.total; tile += stride) {
+      if (leads) Rounds::begin(tile - tile % stride);
       int column;
       const TileRows rows = groups.locate(walk, shape, kUnitRows, tile, &column);
       const TileColumn at_column =
@@ -300,9 +298,8 @@ struct ContractSm90 {
                   kBeside > 1 ? beside * kCluster : 0, Groups::kHere ? rows.matrix * shape.n : 0);
         }
       }
-      if (leads) rounds.end();
+      if (leads) Rounds::end(walk.total);
     }
-    if (leads) rounds.leave(tile);
     if constexpr (kOfA && kBlocksPerCluster > 1) {
 #pragma unroll 1
       for (int stage = 0; stage < kStages; ++stage, at.next()) ring.wait_empty(at);

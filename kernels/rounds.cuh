@@ -3,32 +3,25 @@
 // drift apart, until the L2 holds no more what others still need. Eight experts of 8192 rows of
 // 4096, 28672 columns each, read 2.6 GB so, else 3.9 to 5.8, of 1.95 that they touch.
 
-// How many tiles were fetched in this launch; the last one sets it to 0 for the next launch.
-__device__ u32 tiles_fetched;
+// By one thread of each cluster; there are no registers for a state.
+__device__ int tiles_fetched;  // in this launch; 0 behind it
+__device__ int waits_in_vain;  // a cluster has waited in vain, so that none waits any more
 
 struct Rounds {
-  u32 clusters;
-  u32 total;    // tiles of all clusters' rounds, those that do not exist, too
-  u32 due = 0;  // tiles that are fetched once all are where this cluster is
-  bool keeps;
-
-  // By one thread of each cluster, which calls begin() and end() for each of its tiles.
-  __device__ __forceinline__ Rounds(int tiles, int all_clusters)
-      : clusters(all_clusters), keeps(tiles > all_clusters) {
-    total = (tiles + clusters - 1) / clusters * clusters;
+  // Before a tile: `before` tiles are of the rounds before its own. A cluster looks so often, for
+  // about 0.1 ms: another program may hold multiprocessors that some clusters need.
+  static __device__ __forceinline__ void begin(int before) {
+    volatile int* const fetched = &tiles_fetched;
+    volatile int* const vain = &waits_in_vain;
+    if (before == 0) *vain = 0;
+#pragma unroll 1
+    for (int look = 0; before > 0 && *fetched < before && *vain == 0; ++look) {
+      __nanosleep(20);
+      if (look == 128) *vain = 1;
+    }
   }
-  // It looks so often, about 0.1 ms. Whoever has waited in vain does not wait again: another
-  // program may hold multiprocessors that some clusters need.
-  __device__ __forceinline__ void begin() {
-    if (!keeps) return;
-    int looks = 128;
-    while (looks > 0 && *(volatile u32*)&tiles_fetched < due) __nanosleep(20), --looks;
-    keeps = looks > 0;
-    due += clusters;
-  }
-  __device__ __forceinline__ void end() { atomicInc(&tiles_fetched, total - 1); }
-  // Behind the last tile, for one that others have and this cluster has not.
-  __device__ __forceinline__ void leave(int tile) {
-    if (tile < (int)total) end();
+  // Behind it; `tiles`: of the launch, the last of which sets the counter to 0.
+  static __device__ __forceinline__ void end(int tiles) {
+    atomicInc(reinterpret_cast<u32*>(&tiles_fetched), tiles - 1);
   }
 };
