@@ -1,6 +1,6 @@
-// Products of 8-bit floats that are scaled block by block, for contract_sm90: the sums of each step
-// of k, 128 elements, are scaled before they are added in 32 bits. Needs contract_sm90.cuh before
-// it.
+// Products of 8-bit floats that are scaled block by block, for contract_sm90: each step of k sums
+// 128 products, and its sums are scaled before they are added to the tile's, in 32 bits. Needs
+// contract_sm90.cuh before it.
 
 // Scales is a struct that the generator writes. Blocks of A and of B are whole steps long along k,
 // and begin with one:
@@ -55,7 +55,8 @@ struct StepScales {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) to[i] = from[i];
   }
-  // Of the sums that wgmma leaves a lane, two rows by turns for two columns each.
+  // Where in the tile a lane's i-th column is. wgmma leaves each lane two of every eight columns;
+  // where B's lines are in order, these are eight neighbours of every 32.
   static __device__ __forceinline__ int column_of(int i) {
     const int lane = threadIdx.x % 4;
     return kInOrder ? i / 8 * 32 + 8 * lane + i % 8 : i / 2 * 8 + 2 * lane + i % 2;
