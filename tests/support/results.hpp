@@ -3,7 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <map>
 #include <numeric>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -15,10 +17,14 @@
 
 namespace fusecalc::testing {
 
+inline TensorId id_of(const OpGraph& graph, std::string_view name) {
+  return static_cast<TensorId>(&tensor_named(graph, name) - graph.tensors.data());
+}
+
 // All elements of a tensor, by the reference.
 inline std::vector<double> elements_of(const OpGraph& graph, const std::vector<GraphInput>& inputs,
                                        std::string_view name) {
-  const auto tensor = static_cast<TensorId>(&tensor_named(graph, name) - graph.tensors.data());
+  const TensorId tensor = id_of(graph, name);
   std::vector<std::uint64_t> all(graph.tensor(tensor).elements);
   std::iota(all.begin(), all.end(), std::uint64_t{0});
   const Answer answer = Reference(graph, inputs).evaluate(tensor, all);
@@ -45,5 +51,26 @@ inline std::vector<double> result_of(const Model& model) {
   }
   return elements_of(graph, inputs, model.graph.outputs->front());
 }
+
+// A graph whose inputs hold given integers, as any type can.
+struct Given {
+  OpGraph graph;
+  std::vector<GraphInput> inputs;
+
+  Given(std::string_view json, const std::map<std::string, std::vector<std::int64_t>>& values)
+      : graph(graph_of(json)) {
+    for (TensorId id = 0; id < graph.tensors.size(); ++id) {
+      const auto found = values.find(graph.tensor(id).name);
+      if (found == values.end()) continue;
+      const InputData data{.fill = {.dtype = DType::kI64},
+                           .data = encode_integers(DType::kI64, found->second)};
+      inputs.push_back({.tensor = id, .data = data});
+    }
+  }
+
+  std::vector<double> values(std::string_view name) const {
+    return elements_of(graph, inputs, name);
+  }
+};
 
 }  // namespace fusecalc::testing
