@@ -155,8 +155,9 @@ struct ContractSm90 {
   // Each warpgroup's terms of its tile's columns. Of the widest there is no room for any.
   static constexpr int kTerms = kTileN <= 256 ? kTermsOf<Epilogue> : 0;
   static constexpr u32 kTermBytes = kTerms * 4 * kConsumers * kTileN;
+  static constexpr u32 kScaleBytes = Scales::kEachColumn ? 4 * kConsumers * 2 * kTileN : 0;
   static constexpr u32 kSharedBytes =
-      kStages * kStageBytes + kMadeBytes + kStateBytes + kTermBytes + sizeof(Ring);
+      kStages * kStageBytes + kMadeBytes + kStateBytes + kTermBytes + kScaleBytes + sizeof(Ring);
   static constexpr bool kCopies = SourceOfB::kCopies;
   static constexpr bool kWindowsOfA = SourceOfB::kWindowsOfA;
   static_assert(!kWindowsOfA || (kInOrder && !kAlongM), "lines of filters");
@@ -410,10 +411,13 @@ struct ContractSm90 {
       if constexpr (Scales::kHere) {
         typedef StepScales<Scales, kTileN, kInOrder> Factors;
         typedef OperandTile<Element, Factors::kTogether, false> PartOfB;
-        Factors factors(scales, piece_of(rows, row, at_column), steps);
+        float* const shared =
+            reinterpret_cast<float*>(stages + kSharedBytes - sizeof(Ring) - kScaleBytes);
+        Factors factors(scales, piece_of(rows, row, at_column), steps,
+                        shared + consumer * Factors::kColumns);
 #pragma unroll
         for (int i = 0; i < kTileN / 2; ++i) acc[0][i] = 0;
-#pragma unroll(Factors::kAhead + 1)
+#pragma unroll(Factors::kShared ? 1 : Factors::kAhead + 1)
         for (; step < steps; ++step) {
           ring.wait_full(at);
           const u32 offset = (u32)at.stage * (kStageBytes >> 4);
@@ -426,7 +430,7 @@ struct ContractSm90 {
             wgmma_wait<0>();
             if (part + 1 == Factors::kParts) release(&ring.empty[at.stage], thread);
             pin(sums[0]);
-            factors.add(acc[0], sums[0], part);
+            factors.add(acc[0], sums[0], step, part);
           }
           at.next();
         }

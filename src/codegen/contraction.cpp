@@ -15,6 +15,7 @@
 #include "core/ceil_div.hpp"
 #include "core/embedded.hpp"
 #include "graph/product_parts.hpp"
+#include "plan/step_scales.hpp"
 #include "plan/tiling.hpp"
 
 namespace fusecalc {
@@ -47,11 +48,9 @@ bool ContractionWriter::fits_copy_engine(const MatrixProduct& product) const {
   if (device_.capability != kHopper || graph_.tensors[op_.operands[1].tensor].type.dtype != type) {
     return false;
   }
-  // What wgmma adds up of fp8 is right to 16 bits, no more.
-  const bool narrow = bytes_of(graph_.tensors[op_.outputs[0]].type.dtype, 1) <= 2;
   const bool along = !product.a.across && !product.b.across;
   const bool taken = type == DType::kBf16 || type == DType::kF16 ||
-                     (is_fp8(type) && along && narrow) ||
+                     (is_fp8(type) && along && fits_fp8_sums(graph_, op_)) ||
                      (type == DType::kTf32 && along && !computes_rows());
   if (!taken) return false;
   const std::uint64_t whole = 16 / bytes_of(type, 1);

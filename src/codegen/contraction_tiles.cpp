@@ -181,7 +181,10 @@ void ContractionWriter::write_sm90() {
                                     : map_of(sources[i], lines[i], box_b));
   }
   if (!siblings_.empty()) product_.n = size.column_tiles(tile_n) * tile_n;
-  const KernelFacts facts = sm90_facts(tiling);
+  KernelFacts facts = sm90_facts(tiling);
+  if (scaled && !size.scales_together()) {
+    facts.shared_bytes += 2 * tile_n * tiling.width.consumers() * sizeof(float);
+  }
   const bool more =
       tiling.beside > 1 || tiling.width.rows != kTileRows || product_.groups > 0 || scaled;
   const std::string beside =

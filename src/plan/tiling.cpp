@@ -31,9 +31,8 @@ constexpr std::array<std::pair<std::uint64_t, std::uint64_t>, 7> kClusters = {
 // where elements are single bytes, and places of groups have no room beside their stages.
 bool has_width(const ProductShape& product, const TileWidth& width) {
   if (product.scaled_columns > 0) {
-    const std::uint64_t most = product.scales_together() ? 2 : 1;
     return width.rows == kTileRows && width.columns % kScaledAtOnce == 0 &&
-           width.columns <= most * kScaledAtOnce;
+           width.columns <= 2 * kScaledAtOnce;
   }
   if (width.low() && (product.m > width.rows || !product.b_across)) return false;
   const bool narrow = product.b_across || product.of_bytes || product.grouped;

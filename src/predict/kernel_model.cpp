@@ -303,9 +303,7 @@ ProductKernel KernelModel::product_of(const Op& op, const KernelTraffic& traffic
   if (const std::uint64_t groups = groups_of(graph_, op); groups > 0) {
     product.shape = grouped_shape(product.shape, groups);
   }
-  constexpr std::uint64_t kMostBytes = 2;  // of a result that wgmma's sums are right for
-  product.scales_steps = scales_steps(graph_, op) &&
-                         bytes_of(graph_.tensors[op.outputs[0]].type.dtype, 1) <= kMostBytes;
+  product.scales_steps = scales_steps(graph_, op);
   product.operand_bytes = static_cast<double>(bytes_of(a.type.dtype, 1));
   product.results = graph_.tensors[op.outputs[0]].elements;
   std::vector<TensorId> values = {a.value, b.value};
