@@ -90,7 +90,7 @@ double tiling_cycles(const ProductShape& product, const ProductTiling& tiling,
   const auto rounds = static_cast<double>(tiling.rounds(product, multiprocessors));
   const auto columns = static_cast<double>(tiling.width.columns);
   // Where the sums of a step are scaled: measured, and where each column has a scale of its own.
-  constexpr double kScaled = 1.28, kScaledEach = 2.8;
+  constexpr double kScaled = 1.28, kScaledEach = 1.95;
   const double scaling = product.scaled_columns == 0 ? 1
                          : product.scales_together() ? kScaled
                                                      : kScaledEach;
