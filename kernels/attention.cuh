@@ -63,6 +63,23 @@ __device__ __forceinline__ int hidden_blocks(const AttentionShape& shape, int fi
   return kCausal ? max(0, first_query + shape.diagonal + 1 - shape.window) / kKeys : 0;
 }
 
+// The queries of a block of kRows. Grid: {blocks of queries, heads, batches}; where it is causal,
+// {heads, blocks of queries, groups of so many heads, of all batches}, the blocks with the most keys
+// first. A group's keys and values stay in the L2 until all of its blocks have read them.
+template <bool kCausal, int kRows>
+struct QueryBlock {
+  int query, head, batch;
+  bool none;  // in the last group
+
+  __device__ __forceinline__ explicit QueryBlock(const AttentionShape& shape) {
+    const int number = blockIdx.z * gridDim.x + blockIdx.x;
+    query = (kCausal ? gridDim.y - 1 - blockIdx.y : blockIdx.x) * kRows;
+    head = kCausal ? number % shape.heads : blockIdx.y;
+    batch = kCausal ? number / shape.heads : blockIdx.z;
+    none = kCausal && batch >= shape.batches;
+  }
+};
+
 // The running softmax of a lane's two rows (lane / 4 and 8 below it). Scores lie as mma and wgmma
 // leave them: s[(8-key group) * 4 + half * 2 + e] is row 8 * half below, key 2 * (lane % 4) + e.
 struct OnlineSoftmax {

@@ -56,14 +56,14 @@ struct AttentionAloneSm90 : AttentionTilesSm90<Element, 64, 64, kKeys> {
   static __device__ __forceinline__ void run(const TensorMap& q, const TensorMap& k,
                                              const TensorMap& v, const AttentionShape& shape,
                                              const Scores& scores, const Epilogue& epilogue) {
+    const QueryBlock<kCausal, kTileRows> at(shape);
+    if (at.none) return;
+    const int query = at.query, head = at.head, batch = at.batch;
     extern __shared__ __align__(1024) u8 shared[];
     u8* const tile_q = shared;
     u8* const tiles_k = shared + kBytesQ;
     u8* const tiles_v = tiles_k + kStages * kBytesK;
     Barriers& barriers = *reinterpret_cast<Barriers*>(tiles_v + kStages * kBytesK);
-    const int block = kCausal ? gridDim.z - 1 - blockIdx.z : blockIdx.x;
-    const int query = block * kTileRows, head = kCausal ? blockIdx.x : blockIdx.y;
-    const int batch = kCausal ? blockIdx.y : blockIdx.z;
     const int end =
         key_blocks<kCausal, kTileKeys>(shape, min(query + kTileRows, shape.queries) - 1);
     const int blocks = end - hidden_blocks<kCausal, kTileKeys>(shape, query);

@@ -13,7 +13,7 @@
 #include "codegen/text.hpp"
 #include "core/ceil_div.hpp"
 #include "core/embedded.hpp"
-#include "plan/tiling.hpp"
+#include "plan/attention_tiling.hpp"
 
 namespace fusecalc {
 namespace {
@@ -79,17 +79,24 @@ void AttentionWriter::write_sm90() {
   facts.launch(result_);
   result_.blocks = ceil_div(parts_.queries, rows);
   if (parts_.causal) {
-    result_.blocks_z = static_cast<unsigned>(std::exchange(result_.blocks, parts_.heads));
-    result_.blocks_y = static_cast<unsigned>(parts_.batches);
+    const std::uint64_t heads = parts_.batches * parts_.heads;
+    const std::uint64_t together =
+        heads_together(heads, parts_.heads / parts_.key_heads,
+                       parts_.keys * (parts_.size + parts_.value_size) * 2, device_.l2_bytes);
+    result_.blocks_y = static_cast<unsigned>(std::exchange(result_.blocks, together));
+    result_.blocks_z = static_cast<unsigned>(ceil_div(heads, together));
   }
   result_.schedule = fmt::format("attention with wgmma, {} queries per block", rows);
 }
 
 // Of a block.
 std::uint64_t AttentionWriter::sm90_rows() const {
-  const std::uint64_t keys =
-      parts_.batches * parts_.key_heads * parts_.keys * (parts_.size + parts_.value_size) * 2;
-  return attention_rows(head_, plain(), parts_.queries, parts_.heads * parts_.batches, keys,
+  return attention_rows(head_, plain(),
+                        {.heads = parts_.heads * parts_.batches,
+                         .queries = parts_.queries,
+                         .keys = parts_.keys,
+                         .causal = parts_.causal,
+                         .window = parts_.window},
                         std::max(1U, device_.multiprocessors));
 }
 

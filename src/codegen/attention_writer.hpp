@@ -10,7 +10,7 @@
 #include "codegen/epilogue.hpp"
 #include "codegen/schedule.hpp"
 #include "plan/attention_operands.hpp"
-#include "plan/tiling.hpp"
+#include "plan/attention_tiling.hpp"
 
 namespace fusecalc {
 

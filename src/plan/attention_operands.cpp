@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/ceil_div.hpp"
-#include "plan/tiling.hpp"
+#include "plan/attention_tiling.hpp"
 #include "plan/view_steps.hpp"
 
 namespace fusecalc {

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "plan/tiling.hpp"
+#include "core/ceil_div.hpp"
+#include "plan/attention_tiling.hpp"
 #include "plan/view_steps.hpp"
 
 namespace fusecalc {

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "plan/attention_operands.hpp"
-#include "plan/tiling.hpp"
+#include "plan/attention_tiling.hpp"
 #include "predict/gathered_rows.hpp"
 
 namespace fusecalc {
@@ -107,9 +107,13 @@ double tiles_us(const Attention& attention, const Device& device) {
   constexpr double kExponentials = 18;  // of a tile, per cycle
   constexpr double kManyWaves = 8;      // after which ends even out
   const std::uint64_t padded = attention.head <= 64 ? 64 : 128;
-  const auto rows = static_cast<double>(attention_rows(
-      padded, attention.plain, whole(attention.queries), whole(attention.heads),
-      whole(attention.key_heads * attention.keys * attention.head * 4), device.multiprocessors));
+  const auto rows = static_cast<double>(attention_rows(padded, attention.plain,
+                                                       {.heads = whole(attention.heads),
+                                                        .queries = whole(attention.queries),
+                                                        .keys = whole(attention.keys),
+                                                        .causal = attention.causal,
+                                                        .window = whole(attention.window)},
+                                                       device.multiprocessors));
   const bool small = attends_alone(padded, attention.plain, whole(rows));
   const bool alone = small && device.capability == kHopper;
   const auto tile_keys = static_cast<double>(

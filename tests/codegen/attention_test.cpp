@@ -7,7 +7,7 @@
 
 #include "codegen/generate.hpp"
 #include "graph/graph_text.hpp"
-#include "plan/tiling.hpp"
+#include "plan/attention_tiling.hpp"
 #include "support/devices.hpp"
 #include "support/generated_code.hpp"
 
