@@ -41,34 +41,32 @@ unsigned default_jobs(const SweepCommand& command) {
   return std::max(std::thread::hardware_concurrency(), 1U);
 }
 
-void write_documents(const SweepCommand& command, const SweepFolder& folder) {
+// Throws Error if points have no result, with the first of those that failed.
+void judge(const SweepDefinition& sweep, const SweepSummary& results,
+           const std::string& how_to_go_on) {
+  if (results.missing + results.failed == 0) return;
+  std::string text = fmt::format("sweep: of {}", points_in_words(sweep.size()));
+  if (results.missing > 0) text += fmt::format(", {} missing", grouped_digits(results.missing));
+  if (results.first_failed) {
+    text += fmt::format(", {} failed, the first {}: {}", grouped_digits(results.failed),
+                        printable(sweep.label(*results.first_failed)), results.first_error);
+  }
+  throw Error(Fault::kCheckFailed, text + how_to_go_on);
+}
+
+// `how_to_go_on`: where points have no result.
+void write_documents(const SweepCommand& command, const SweepFolder& folder,
+                     const std::string& how_to_go_on) {
   for (const std::string& path : command.outputs) {
     Output file = Output::file(path);
     sweep_format_for_file(path).write_sweep(folder, Style{}, file);
     file.finish();
   }
   Output output = Output::standard();
-  format_named(command.format.value_or(default_format()))
-      .write_sweep(folder, style_of_standard_output(), output);
+  const SweepSummary results = format_named(command.format.value_or(default_format()))
+                                   .write_sweep(folder, style_of_standard_output(), output);
   output.finish();
-}
-
-// Throws Error if points have no result, with the first of them.
-void judge(const SweepFolder& folder, const std::string& how_to_go_on) {
-  const std::vector<std::size_t> points = folder.points_without_result();
-  if (points.empty()) return;
-  const auto failed = static_cast<std::size_t>(std::ranges::count_if(
-      points, [&](std::size_t point) { return folder.state(point) == PointState::kFailed; }));
-  const auto first = std::ranges::find_if(
-      points, [&](std::size_t point) { return folder.state(point) == PointState::kFailed; });
-  const std::size_t missing = points.size() - failed;
-  std::string text = fmt::format("sweep: of {}", points_in_words(folder.definition().size()));
-  if (missing > 0) text += fmt::format(", {} missing", grouped_digits(missing));
-  if (failed > 0) {
-    text += fmt::format(", {} failed, the first {}: {}", grouped_digits(failed),
-                        printable(folder.definition().label(*first)), folder.failure(*first));
-  }
-  throw Error(Fault::kCheckFailed, text + how_to_go_on);
+  judge(folder.definition(), results, how_to_go_on);
 }
 
 void submit_points(const SweepCommand& command, const SweepFolder& folder,
@@ -136,8 +134,7 @@ void collect(const SweepCommand& command) {
     if (command.chunk > 0) defined.chunk = command.chunk;
     return submit_points(defined, folder, order);
   }
-  write_documents(command, folder);
-  judge(folder, "; --collect DIR --slurm submits those without a result again");
+  write_documents(command, folder, "; --collect DIR --slurm submits those without a result again");
 }
 
 std::string environment(const char* variable) {
@@ -207,8 +204,7 @@ void run_sweep(const SweepCommand& command, const SweepCommand& defined,
     say(fmt::format("{} run, {} had their results", points_in_words(points.size()),
                     grouped_digits(sweep.size() - points.size())));
   }
-  write_documents(command, folder);
-  judge(folder, "");
+  write_documents(command, folder, "");
 }
 
 // Without FILE: a task of a job, or the sweep that was defined in the folder before.

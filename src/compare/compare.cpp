@@ -259,10 +259,22 @@ class DocumentComparer {
   void add_measured(const MeasuredFigures& before, const MeasuredFigures& after, Figure first) {
     const auto figure = [&](int i) { return static_cast<Figure>(static_cast<int>(first) + i); };
     const std::uint64_t total = before.read.value_or(0) + before.write.value_or(0);
+    // Bytes of fewer launches are no fewer bytes.
+    const auto lacks = [](const MeasuredFigures& some, const MeasuredFigures& others) {
+      return some.uncounted <= others.uncounted
+                 ? some.reason
+                 : fmt::format("{} of its launches not counted, {} in the other", some.uncounted,
+                               others.uncounted);
+    };
+    const bool fewer = after.uncounted > before.uncounted;
+    const bool more = after.uncounted < before.uncounted;
     int i = 0;
     for (const auto part : {&MeasuredFigures::read, &MeasuredFigures::write}) {
       const Figure now = figure(i++);
-      if (!both(now, before.*part, after.*part, before.reason, after.reason)) continue;
+      if (!both(now, more ? std::nullopt : before.*part, fewer ? std::nullopt : after.*part,
+                lacks(before, after), lacks(after, before))) {
+        continue;
+      }
       const std::uint64_t then = *(before.*part);
       add(now, then, after.*part,
           judge_dram(then, *(after.*part), total, tolerance(Quantity::kDram)));

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <functional>
@@ -242,6 +243,9 @@ class ResultReader {
       process.name = i == 0 ? "program" : fmt::format("process {}", i + 1);
       read_fields({{"kernels", [&] { read_profiled_kernels(process); }},
                    {"totals", [&] { process.pipeline = read_profiled(); }}});
+      for (const KernelFigures& kernel : process.kernels) {
+        process.pipeline.uncounted += kernel.measured.uncounted;
+      }
       if (i == 0) document_.plan = process.name;
       document_.plans.push_back(std::move(process));
     });
@@ -261,10 +265,14 @@ class ResultReader {
 
   MeasuredFigures read_profiled(std::string* name = nullptr) {
     MeasuredFigures figures;
+    std::uint64_t launches = 0;
+    std::uint64_t counted = 0;
     read_fields({{"name",
                   [&] {
                     if (name != nullptr) *name = reader_.read_string();
                   }},
+                 {"launches", [&] { launches = bytes_or_null().value_or(0); }},
+                 {"counted", [&] { counted = bytes_or_null().value_or(0); }},
                  {"dram_read", [&] { figures.read = bytes_or_null(); }},
                  {"dram_write", [&] { figures.write = bytes_or_null(); }},
                  {"time_us", [&] {
@@ -272,6 +280,7 @@ class ResultReader {
                     if (time)
                       figures.time = MeasuredTime{.median = *time, .p10 = *time, .p90 = *time};
                   }}});
+    figures.uncounted = launches - std::min(counted, launches);
     return figures;
   }
 

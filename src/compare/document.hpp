@@ -23,7 +23,8 @@ struct MeasuredFigures {
   std::optional<std::uint64_t> read;
   std::optional<std::uint64_t> write;
   std::optional<MeasuredTime> time;
-  std::string reason;  // why figures are null
+  std::string reason;           // why figures are null
+  std::uint64_t uncounted = 0;  // launches of a profile whose bytes are not among these
 };
 
 using TensorBytes = std::map<std::string, std::uint64_t>;

@@ -62,6 +62,7 @@ KernelFigures sum_of(const std::vector<KernelFigures>& kernels,
     add_to(sum.measured.read, kernel.measured.read);
     add_to(sum.measured.write, kernel.measured.write);
     add_to(sum.measured.time, kernel.measured.time);
+    sum.measured.uncounted += kernel.measured.uncounted;
     if (sum.measured.reason.empty()) sum.measured.reason = kernel.measured.reason;
     if (!sum.cannot_launch) sum.cannot_launch = kernel.cannot_launch;
   }

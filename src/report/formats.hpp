@@ -12,6 +12,7 @@
 #include "measure/measurement.hpp"
 #include "profile/profile.hpp"
 #include "sweep/folder.hpp"
+#include "sweep/results.hpp"
 
 namespace fusecalc {
 
@@ -40,7 +41,7 @@ struct Format {
   void (*write_several)(std::span<const Analysis>, const Style&, Output&) = nullptr;
   void (*write_measurement)(std::span<const MeasurementReport>, const Style&, Output&) = nullptr;
   void (*write_comparison)(const Comparison&, const Style&, Output&) = nullptr;
-  void (*write_sweep)(const SweepFolder&, const Style&, Output&) = nullptr;
+  SweepSummary (*write_sweep)(const SweepFolder&, const Style&, Output&) = nullptr;
   void (*write_profile)(const Profile&, const Style&, Output&) = nullptr;
   // The plans whose boundaries must have been found for this output.
   BoundaryScope (*boundaries)(const Style&) = [](const Style&) { return BoundaryScope::kNoPlan; };

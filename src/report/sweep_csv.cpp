@@ -69,7 +69,7 @@ void write_row(Output& output, const Row& row) {
 }  // namespace
 
 // One row per point. The results are read twice: which columns there are is known at the end.
-void write_csv(const SweepFolder& folder, const Style& /*style*/, Output& output) {
+SweepSummary write_csv(const SweepFolder& folder, const Style& /*style*/, Output& output) {
   const SweepDefinition& sweep = folder.definition();
   Row columns = {"name", "device"};
   for (const SweepAxis& axis : sweep.axes) columns.push_back(axis.name);
@@ -82,7 +82,7 @@ void write_csv(const SweepFolder& folder, const Style& /*style*/, Output& output
     });
   });
   write_row(output, columns);
-  read_sweep(folder, [&](const PointResult& point) {
+  return read_sweep(folder, [&](const PointResult& point) {
     Row row = {point.name, point.device};
     for (const DimOverride& dim : sweep.point(point.index).dims) {
       row.push_back(std::to_string(dim.extent));

@@ -56,7 +56,7 @@ void write_crossover(JsonWriter& json, const SweepDefinition& sweep, const Cross
 
 }  // namespace
 
-void write_json(const SweepFolder& folder, const Style& /*style*/, Output& output) {
+SweepSummary write_json(const SweepFolder& folder, const Style& /*style*/, Output& output) {
   const SweepDefinition& sweep = folder.definition();
   JsonWriter json(output);
   json.begin_object();
@@ -78,6 +78,7 @@ void write_json(const SweepFolder& folder, const Style& /*style*/, Output& outpu
   json.key("crossovers").begin_array();
   for (const Crossover& crossover : summary.crossovers) write_crossover(json, sweep, crossover);
   json.end().end();
+  return summary;
 }
 
 }  // namespace fusecalc

@@ -192,7 +192,7 @@ std::vector<std::string> lines_of(const SweepDefinition& sweep, const Shown& sho
 
 }  // namespace
 
-void write_table(const SweepFolder& folder, const Style& style, Output& output) {
+SweepSummary write_table(const SweepFolder& folder, const Style& style, Output& output) {
   const Shown shown = read_shown(folder);
   for (const PlanFigure& figure : figures_of(shown)) {
     output.write(coloured(figure.title, "1", style) + "\n");
@@ -202,15 +202,17 @@ void write_table(const SweepFolder& folder, const Style& style, Output& output) 
   for (const std::string& line : lines_of(folder.definition(), shown)) {
     output.write("  " + printable(line, kNoLimit) + "\n");
   }
+  return shown.summary;
 }
 
-void write_markdown(const SweepFolder& folder, const Style& style, Output& output) {
+SweepSummary write_markdown(const SweepFolder& folder, const Style& style, Output& output) {
   const Shown shown = read_shown(folder);
   write_listing(rows_of(folder.definition(), shown), "markdown", style, output);
   output.write("\n");
   for (const std::string& line : lines_of(folder.definition(), shown)) {
     output.write("- " + markdown_text(line) + "\n");
   }
+  return shown.summary;
 }
 
 }  // namespace fusecalc

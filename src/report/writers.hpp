@@ -44,11 +44,11 @@ void write_benchmark(const Comparison& comparison, const Style& style, Output& o
 // Markdown of a bounded length, for the summary page of a CI job.
 void write_summary(const Comparison& comparison, Output& output);
 
-void write_table(const SweepFolder& sweep, const Style& style, Output& output);
-void write_json(const SweepFolder& sweep, const Style& style, Output& output);
-void write_csv(const SweepFolder& sweep, const Style& style, Output& output);
-void write_html(const SweepFolder& sweep, const Style& style, Output& output);
-void write_markdown(const SweepFolder& sweep, const Style& style, Output& output);
+SweepSummary write_table(const SweepFolder& sweep, const Style& style, Output& output);
+SweepSummary write_json(const SweepFolder& sweep, const Style& style, Output& output);
+SweepSummary write_csv(const SweepFolder& sweep, const Style& style, Output& output);
+SweepSummary write_html(const SweepFolder& sweep, const Style& style, Output& output);
+SweepSummary write_markdown(const SweepFolder& sweep, const Style& style, Output& output);
 
 void write_table(const Profile& profile, const Style& style, Output& output);
 void write_json(const Profile& profile, const Style& style, Output& output);

@@ -87,7 +87,7 @@ void add_plans(PointResult& point) {
   }
 }
 
-// The figures that a point's file holds.
+// The figures that a point's file holds. Throws Error, which says what to do, if it is damaged.
 JsonValue read_figures(const SweepFolder& folder, std::size_t index) {
   const std::string file = folder.result_file(index);
   try {
@@ -106,8 +106,16 @@ PointResult read_point(const SweepFolder& folder, std::size_t index) {
   const SweepDefinition& definition = folder.definition();
   const SweepPoint at = definition.point(index);
   PointResult point{.index = index, .state = folder.state(index)};
+  if (point.state == PointState::kFailed) point.error = folder.failure(index);
   if (point.state == PointState::kDone) {
-    point.figures = read_figures(folder, index);
+    try {
+      point.figures = read_figures(folder, index);
+    } catch (const Error& error) {
+      point.state = PointState::kFailed;
+      point.error = error.what();
+    }
+  }
+  if (point.state == PointState::kDone) {
     const auto text_of = [](const JsonValue* value) {
       return value != nullptr && value->text() != nullptr ? *value->text() : std::string();
     };
@@ -122,7 +130,6 @@ PointResult read_point(const SweepFolder& folder, std::size_t index) {
     choose_best(point);
     return point;
   }
-  if (point.state == PointState::kFailed) point.error = folder.failure(index);
   point.name = definition.documents[at.document].name;
   if (!definition.measured) point.device = definition.devices[at.device];
   JsonValue::Object dims;
@@ -230,6 +237,10 @@ SweepSummary read_sweep(const SweepFolder& folder,
       case PointState::kDone: ++summary.done; break;
       case PointState::kFailed: ++summary.failed; break;
       case PointState::kMissing: ++summary.missing; break;
+    }
+    if (point.state == PointState::kFailed && !summary.first_failed) {
+      summary.first_failed = i;
+      summary.first_error = point.error;
     }
     if (!point.best.empty()) ++summary.best[point.best];
     best.add(point);

@@ -62,12 +62,14 @@ struct SweepSummary {
   std::size_t done = 0;
   std::size_t failed = 0;
   std::size_t missing = 0;
+  std::optional<std::size_t> first_failed{};
+  std::string first_error{};
   std::map<std::string, std::size_t> best{};  // by plan: how many points
   std::vector<Crossover> crossovers{};
 };
 
 // Reads the results of a sweep, one after the other in the order of its points, and gives them to
-// `visit`; holds one at a time.
+// `visit`; holds one at a time. A point whose file cannot be read is one that failed.
 SweepSummary read_sweep(const SweepFolder& folder,
                         const std::function<void(const PointResult&)>& visit);
 

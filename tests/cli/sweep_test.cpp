@@ -156,7 +156,7 @@ TEST_CASE("sweep: a point that fails is recorded, does not lose the others and i
   CHECK(folder.sweep(words).err.starts_with("fusecalc: 1 point run, 2 had their results\n"));
 }
 
-TEST_CASE("sweep: of a point whose file is damaged it is said how to make it again") {
+TEST_CASE("sweep: a point whose file is damaged has failed, and does not lose the others") {
   SweepFolderOf folder;
   const Words sweep = {"ops.json", "--dim", "N=8,16", "--dir", "d"};
   (void)folder.document(sweep);
@@ -164,9 +164,12 @@ TEST_CASE("sweep: of a point whose file is damaged it is said how to make it aga
   std::filesystem::resize_file(file, 100);
   for (const Words& words : {Words{"--collect", "d"}, sweep}) {
     const Outcome outcome = folder.sweep(words);
-    CHECK(outcome.exit_code == 2);
+    CHECK(outcome.exit_code == 1);
     CHECK(contains(outcome.err, file.filename().string() + ": line "));
     CHECK(contains(outcome.err, "; delete the file and run the sweep again"));
+    const json document = json::parse(outcome.out);
+    CHECK(document["counts"]["done"] == 1);
+    CHECK(document["counts"]["failed"] == 1);
   }
   std::filesystem::remove(file);
   CHECK(folder.document(sweep)["points"].size() == 2);

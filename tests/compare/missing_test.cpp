@@ -138,6 +138,25 @@ std::size_t delete_in_turn(const fs::path& path, std::size_t turn, bool each) {
   return count;
 }
 
+// A profile of one kernel, of which so many of three launches were counted.
+json profile_of(int counted) {
+  const json bytes = 1000 * counted;
+  const json kernel = {{"name", "a"},        {"kind", "kernel"},   {"launches", 3},
+                       {"counted", counted}, {"dram_read", bytes}, {"dram_write", 0},
+                       {"time_us", nullptr}, {"gbps", nullptr}};
+  const json process = {{"pid", 1},
+                        {"totals",
+                         {{"dram_read", bytes},
+                          {"dram_write", 0},
+                          {"total", bytes},
+                          {"drained", 0},
+                          {"time_us", nullptr}}},
+                        {"kernels", json::array({kernel})},
+                        {"uncounted", json::array()},
+                        {"launches", json::array()}};
+  return {{"schema", "fusecalc.profile/1"}, {"name", "p"}, {"processes", json::array({process})}};
+}
+
 }  // namespace
 
 // With FUSECALC_EVERY_KEY set, every key of every document, which takes minutes.
@@ -309,6 +328,16 @@ TEST_CASE("compare: measured figures that are gone fail") {
     CHECK(gate.run() == 1);
     CHECK(gate.verdict("auto", "wrong") == "unknown");
   }
+}
+
+TEST_CASE("bytes of fewer launches of a profile are no fewer bytes") {
+  Gate fewer(profile_of(3), profile_of(2));
+  CHECK(fewer.run() == 1);
+  CHECK(fewer.verdict("program", "pipeline_dram_read") == "unknown");
+  CHECK(fewer.verdict("program", "dram_read", "a") == "unknown");
+  CHECK(contains(fewer.out, "1 of its launches not counted, 0 in the other"));
+  CHECK(Gate(profile_of(2), profile_of(3)).run() == 0);
+  CHECK(Gate(profile_of(2), profile_of(2)).run() == 0);
 }
 
 }  // namespace fusecalc::testing

@@ -39,6 +39,8 @@ class SweepPage {
     });
   }
 
+  const SweepSummary& summary() const { return summary_; }
+
   HtmlPage page() const {
     HtmlPage page{.title = title(), .subtitle = subtitle(), .body = figures()};
     page.body += curves();
@@ -201,8 +203,10 @@ class SweepPage {
 
 }  // namespace
 
-void write_html(const SweepFolder& folder, const Style& /*style*/, Output& output) {
-  write_page(SweepPage(folder).page(), output);
+SweepSummary write_html(const SweepFolder& folder, const Style& /*style*/, Output& output) {
+  const SweepPage page(folder);
+  write_page(page.page(), output);
+  return page.summary();
 }
 
 }  // namespace fusecalc
