@@ -24,7 +24,8 @@ ModelSummary summarise(const ModelOrigin& origin, const OpGraph& graph, const De
                        .exact = origin.exact,
                        .views = origin.views,
                        .folded = origin.folded,
-                       .opaque = origin.opaque};
+                       .opaque = origin.opaque,
+                       .unstated = origin.unstated};
   std::map<std::size_t, std::string_view> target_at;
   for (const ModelOrigin::Missing& missing : origin.missing) {
     target_at.emplace(missing.position, missing.target);

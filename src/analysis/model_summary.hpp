@@ -28,6 +28,7 @@ struct ModelSummary {
   std::uint64_t bytes = 0;  // of all ops, each a kernel of its own
   std::uint64_t opaque_bytes = 0;
   std::vector<Missing> missing{};  // the most bytes first
+  std::vector<std::string> unstated{};
 };
 
 // `graph` was built from the graph that the file was read as.

@@ -86,6 +86,13 @@ ProgramText& ProgramText::output(const std::string& name) {
   return *this;
 }
 
+ProgramText& ProgramText::mutation(const std::string& name, const std::string& input) {
+  graph["outputs"].push_back(tensor_argument(name));
+  outputs_.push_back(
+      {{"user_input_mutation", {{"arg", {{"name", name}}}, {"user_input_name", input}}}});
+  return *this;
+}
+
 ProgramText& ProgramText::range(const std::string& symbol, int min, int max) {
   ranges_[symbol] = {{"min_val", min}, {"max_val", max}};
   return *this;

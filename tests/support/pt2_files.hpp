@@ -29,6 +29,8 @@ class ProgramText {
                     const std::vector<std::pair<std::string, Json>>& arguments,
                     const std::vector<std::string>& results, const std::string& modules = "");
   ProgramText& output(const std::string& name);
+  // The last value of an input that the program overwrites; before its other outputs.
+  ProgramText& mutation(const std::string& name, const std::string& input);
   ProgramText& range(const std::string& symbol, int min, int max);
 
   Json json() const;

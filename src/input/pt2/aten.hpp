@@ -56,6 +56,9 @@ std::optional<ModelGraph::TensorId> filled(ModelGraph& graph, const ModelType& t
 // The whole with a range of an axis replaced by `part`; or nothing.
 std::optional<ModelGraph::TensorId> overwritten(ModelGraph& graph, const ProgramValue& whole,
                                                 ModelGraph::TensorId part, const AxisRange& range);
+// The same in the memory of the whole, of which nothing else is read or written.
+std::optional<ModelGraph::TensorId> updated(ModelGraph& graph, ModelGraph::TensorId whole,
+                                            ModelGraph::TensorId part, const AxisRange& range);
 // The rule of a pointwise op that has one or two operands and the name of its row.
 bool pointwise_by_name(const AtenCall& call, std::string_view op);
 // With these, softplus is log(sigmoid(x)): -softplus(-x).

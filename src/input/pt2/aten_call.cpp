@@ -156,7 +156,7 @@ std::vector<std::int64_t> AtenCall::strides(std::size_t result) const {
 }
 
 bool AtenCall::used(std::size_t result) const {
-  return importer_.frames_[frame_].uses.contains(result_name(node_, result));
+  return importer_.frames_[frame_].last_read.contains(result_name(node_, result));
 }
 
 ModelGraph::TensorId AtenCall::tensor(ValueId value) const { return importer_.tensor(value); }
@@ -175,12 +175,18 @@ bool AtenCall::may_overwrite(std::string_view name) const {
   const ModelGraph::TensorId own = binding.value.tensor;
   const bool whole = importer_.storages_[binding.storage].base == *id &&
                      own != ProgramValue::kNoTensor && !graph().is_view(own);
-  const bool shared = own < importer_.shared_.size() && importer_.shared_[own];
-  if (!whole || shared) return false;
+  if (!whole || importer_.is_shared(own)) return false;
   if (is_in_place(op_of(node_.target))) return true;
-  const std::string& source = argument(name)->tensors[0];
-  return importer_.frames_[frame_].uses.at(source) == 1 &&
-         (!graph().is_input(own) || importer_.mutated_.contains(own));
+  if (graph().is_input(own) && !importer_.mutated_.contains(own)) return false;
+  const auto shows = [&](ValueId taken) {
+    return importer_.bindings_[taken].storage == binding.storage;
+  };
+  return std::ranges::count_if(all_values(), shows) == 1 &&
+         importer_.is_last_reader(frame_, node_, binding.storage);
+}
+
+bool AtenCall::overwrites_input(std::string_view name) const {
+  return may_overwrite(name) && importer_.mutated_.contains(at(*value(name)).tensor);
 }
 
 ValueId AtenCall::bind(std::size_t result, ProgramValue value) const {
@@ -203,6 +209,11 @@ void AtenCall::share(std::size_t result, ValueId source, ProgramValue value) con
 
 void AtenCall::set(std::size_t result, ModelGraph::TensorId tensor) const {
   bind(result, {.type = {}, .strides = {}, .tensor = tensor});
+}
+
+void AtenCall::set_overwritten(ModelGraph::TensorId tensor) const {
+  importer_.mutated_.insert(tensor);
+  set(0, tensor);
 }
 
 void AtenCall::set_number(std::size_t result, double number) const {

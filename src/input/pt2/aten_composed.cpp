@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "core/ceil_div.hpp"
 #include "input/affine.hpp"
 #include "input/pt2/aten.hpp"
 
@@ -122,8 +123,8 @@ bool step_scatter(const AtenCall& call, const ProgramValue& whole, TensorId sour
   return joined && call.op("reshape", {*joined}, {listed("shape", call.type().extents)});
 }
 
-// A range of an axis, replaced by a source.
-bool slice_scatter(const AtenCall& call, std::string_view) {
+// A range of an axis, or a single place, replaced by a source.
+bool range_scatter(const AtenCall& call, std::string_view) {
   const auto self = call.value("self");
   const auto source = call.value("src");
   if (!self || !source) return false;
@@ -131,20 +132,13 @@ bool slice_scatter(const AtenCall& call, std::string_view) {
   const auto range = call.range(whole.type);
   if (!range) return false;
   const TensorId part = call.tensor(*source);
+  if (call.overwrites_input("self")) {
+    const auto result = updated(call.graph(), whole.tensor, part, *range);
+    if (result) call.set_overwritten(*result);
+    return result.has_value();
+  }
   if (range->step != 1) return step_scatter(call, whole, part, *range);
   const auto result = overwritten(call.graph(), whole, part, *range);
-  if (result) call.set(0, *result);
-  return result.has_value();
-}
-
-bool select_scatter(const AtenCall& call, std::string_view) {
-  const auto self = call.value("self");
-  const auto source = call.value("src");
-  if (!self || !source) return false;
-  const ProgramValue whole = call.copy_of(*self);
-  const auto range = call.range(whole.type);
-  const auto result =
-      range ? overwritten(call.graph(), whole, call.tensor(*source), *range) : std::nullopt;
   if (result) call.set(0, *result);
   return result.has_value();
 }
@@ -301,8 +295,8 @@ constexpr std::array kComposedRules = {
     AtenRule{"diff", diff},
     AtenRule{"repeat_interleave", repeat_interleave},
     AtenRule{"glu", glu},
-    AtenRule{"slice_scatter", slice_scatter},
-    AtenRule{"select_scatter", select_scatter},
+    AtenRule{"slice_scatter", range_scatter},
+    AtenRule{"select_scatter", range_scatter},
     AtenRule{"_int_mm", whole_product},
     AtenRule{"linalg_vector_norm", vector_norm},
     AtenRule{"linalg_norm", any_norm},
@@ -316,18 +310,25 @@ constexpr std::array kComposedRules = {
 
 std::span<const AtenRule> aten_composed_rules() { return kComposedRules; }
 
+namespace {
+
+// A part with the axes of the type that it replaces: that of a single place has one less.
+std::optional<TensorId> placed(ModelGraph& graph, TensorId part, const ModelType& expected) {
+  if (graph.type(part).dtype() != expected.dtype()) return std::nullopt;
+  if (graph.type(part).shape() == expected.shape()) return part;
+  return reshaped(graph, part, expected);
+}
+
+}  // namespace
+
 std::optional<TensorId> overwritten(ModelGraph& graph, const ProgramValue& whole, TensorId part,
                                     const AxisRange& range) {
   const auto extent = static_cast<std::int64_t>(whole.type.shape()[range.axis]);
   const ModelType expected =
       with_extent(whole.type, range.axis, static_cast<std::uint64_t>(range.end - range.start));
-  if (graph.type(part).dtype() != expected.dtype()) return std::nullopt;
-  if (graph.type(part).shape() != expected.shape()) {
-    // A single place, which has no axis.
-    const auto placed = reshaped(graph, part, expected);
-    if (!placed) return std::nullopt;
-    part = *placed;
-  }
+  const auto fitting = placed(graph, part, expected);
+  if (!fitting) return std::nullopt;
+  part = *fitting;
   if (range.start == 0 && range.end == extent) return part;
   if (std::ranges::count(expected.shape(), 0U) != 0) {
     if (whole.tensor != ProgramValue::kNoTensor) return whole.tensor;
@@ -343,6 +344,23 @@ std::optional<TensorId> overwritten(ModelGraph& graph, const ProgramValue& whole
   parts.emplace_back(part);
   if (range.end < extent && !add(range.end, extent)) return std::nullopt;
   return graph.op("concat", parts, {along(range.axis)}, whole.type);
+}
+
+std::optional<TensorId> updated(ModelGraph& graph, TensorId whole, TensorId part,
+                                const AxisRange& range) {
+  const ModelType type = graph.type(whole);
+  if (range.end <= range.start) return whole;
+  const std::uint64_t count = ceil_div(static_cast<std::uint64_t>(range.end - range.start),
+                                       static_cast<std::uint64_t>(range.step));
+  const auto fitting = placed(graph, part, with_extent(type, range.axis, count));
+  const auto places = graph.op("iota", {},
+                               {listed("shape", std::vector{static_cast<std::int64_t>(count)}),
+                                {.name = "to", .value = std::string(name_of(DType::kI64))},
+                                {.name = "first", .value = range.start},
+                                {.name = "delta", .value = range.step}},
+                               model_type({count}, DType::kI64));
+  if (!fitting || !places) return std::nullopt;
+  return graph.op("scatter_update", {whole, *places, *fitting}, {along(range.axis)}, type);
 }
 
 }  // namespace fusecalc

@@ -104,6 +104,17 @@ std::vector<std::string_view> tensors_of(const std::vector<ProgramArgument>& arg
   return names;
 }
 
+// Whether a node calls an op that is not PyTorch's own, on tensors.
+bool is_foreign(const ProgramNode& node) {
+  constexpr std::string_view kOps = "torch.ops.";
+  constexpr std::array<std::string_view, 4> kOwn = {"aten.", "prims.", "prim.", "higher_order."};
+  std::string_view target = node.target;
+  if (!target.starts_with(kOps)) return false;
+  target.remove_prefix(kOps.size());
+  return std::ranges::none_of(kOwn, [&](auto own) { return target.starts_with(own); }) &&
+         !tensors_of(node.inputs).empty();
+}
+
 }  // namespace
 
 std::string_view op_of(std::string_view target) {
@@ -222,10 +233,12 @@ std::int64_t Pt2Importer::int_value(std::size_t frame, const ProgramArgument::In
 
 std::size_t Pt2Importer::open_frame(const ProgramGraph& graph) {
   Frame& frame = frames_.emplace_back(Frame{.graph = &graph});
-  for (const ProgramNode& node : graph.nodes) {
-    for (const std::string_view name : tensors_of(node.inputs)) ++frame.uses[name];
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    for (const std::string_view name : tensors_of(graph.nodes[i].inputs)) frame.last_read[name] = i;
   }
-  for (const std::string_view name : tensors_of(graph.outputs)) ++frame.uses[name];
+  for (const std::string_view name : tensors_of(graph.outputs)) {
+    frame.last_read[name] = graph.nodes.size();
+  }
   return frames_.size() - 1;
 }
 
@@ -275,17 +288,19 @@ void Pt2Importer::read_inputs() {
       const auto known = names.find(name);
       const bool named = known != names.end() && !known->second.empty();
       ProgramValue value{.type = type_of(0, name), .strides = strides_of(0, name)};
-      const std::string own(named ? known->second : name);
+      const std::string_view stated = named ? known->second : std::string_view(name);
+      const std::string own(stated);
       if (const auto pairs = pairs_of(0, name)) {
         value.pairs = graph_.input(own, *pairs);
       } else {
         value.tensor = graph_.input(own, value.type);
       }
-      if (named && std::ranges::find(program_.outputs, known->second, &ProgramOutput::mutates) !=
-                       program_.outputs.end()) {
+      if (std::ranges::find(program_.outputs, stated, &ProgramOutput::mutates) !=
+          program_.outputs.end()) {
         mutated_.insert(value.tensor);
       }
-      inputs_.push_back(bind(0, name, std::move(value)));
+      const ModelGraph::TensorId tensor = value.tensor;
+      inputs_.push_back({.name = stated, .own = tensor, .value = bind(0, name, std::move(value))});
     }
   }
 }
@@ -323,6 +338,9 @@ void Pt2Importer::read_node(std::size_t frame, const ProgramNode& node) {
   std::string_view op = op_of(node.target);
   graph_.begin_node(named_node(node.modules, node.target, op));
   if (read_lists(frame, node)) return;
+  if (tensors_of(node.outputs).empty() && is_foreign(node)) {
+    return make_overwriting(AtenCall(*this, frame, node));
+  }
   if (op.empty() || tensors_of(node.outputs).empty()) {
     graph_.fold_node();
     return;
@@ -397,15 +415,57 @@ void Pt2Importer::make_custom(const AtenCall& call, std::string_view op) {
   }
 }
 
-// The program's outputs, and the inputs that in-place ops have overwritten.
-void Pt2Importer::read_outputs() {
-  for (const std::string_view name : tensors_of(program_.graph.outputs)) {
-    const ValueId id = lookup(0, nullptr, std::string(name));
-    const ModelGraph::TensorId pairs = bindings_[id].value.pairs;
-    graph_.output(pairs != ProgramValue::kNoTensor ? pairs : tensor(id));
+// A custom op without results is called for what it writes. Which of its operands that is the file
+// does not say: the first, by custom, and all of it.
+void Pt2Importer::make_overwriting(const AtenCall& call) {
+  const std::vector<ValueId> values = call.all_values();
+  std::vector<ModelGraph::TensorId> operands;
+  for (const ValueId id : values) {
+    const ModelGraph::TensorId operand = tensor(id);
+    if (std::ranges::find(operands, operand) == operands.end()) operands.push_back(operand);
   }
-  for (const ValueId input : inputs_) {
-    if (storages_[bindings_[input].storage].version != 0) graph_.output(tensor(input));
+  const ModelType type = graph_.type(operands.front());
+  write_back(values.front(), graph_.custom(operands, std::span(&type, 1), {})[0]);
+}
+
+// Another input's elements, or a part of them, are copied; what was computed is written there.
+void Pt2Importer::write_input(const GraphInput& input, ModelGraph::TensorId holds) {
+  const ModelGraph::TensorId from = graph_.below_views(holds);
+  if (graph_.is_input(from) && from != input.own) {
+    graph_.begin_node({.target = "torch.ops.aten.copy_.default",
+                       .name = std::string(input.name) + ".copy",
+                       .scope = ""});
+    const ModelType type = graph_.type(holds);
+    holds = graph_.op("copy", {holds}, {}, type).value_or(holds);
+  }
+  graph_.output(holds);
+}
+
+// The program's outputs, and the inputs that it has overwritten.
+void Pt2Importer::read_outputs() {
+  const std::vector<std::string_view> names = tensors_of(program_.graph.outputs);
+  std::vector<const ProgramOutput*> stated;  // of those that are tensors
+  for (const ProgramOutput& output : program_.outputs) {
+    if (!output.tensor.empty()) stated.push_back(&output);
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const ValueId id = lookup(0, nullptr, std::string(names[i]));
+    const ModelGraph::TensorId pairs = bindings_[id].value.pairs;
+    const auto input = std::ranges::find_if(inputs_, [&](const GraphInput& each) {
+      return stated.size() == names.size() && each.name == stated[i]->mutates;
+    });
+    if (pairs != ProgramValue::kNoTensor) {
+      graph_.output(pairs);
+    } else if (input != inputs_.end()) {
+      write_input(*input, tensor(id));
+    } else {
+      graph_.output(tensor(id));
+    }
+  }
+  for (const GraphInput& input : inputs_) {
+    if (storages_[bindings_[input.value].storage].version != 0) {
+      write_input(input, tensor(input.value));
+    }
   }
 }
 
@@ -414,7 +474,9 @@ Model Pt2Importer::run() {
   read_inputs();
   for (const ProgramNode& node : program_.graph.nodes) read_node(0, node);
   read_outputs();
-  return graph_.finish();
+  Model model = graph_.finish();
+  model.origin.unstated = symbols_.unstated();
+  return model;
 }
 
 }  // namespace fusecalc

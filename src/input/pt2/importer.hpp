@@ -96,9 +96,12 @@ class AtenCall {
   // Whether an op that overwrites this argument's memory leaves nothing behind that is read later:
   // it is overwritten anyway, or this call is the last to read it and no one else's.
   bool may_overwrite(std::string_view name) const;
+  // And it is memory of an input that the program says it overwrites.
+  bool overwrites_input(std::string_view name) const;
 
   // Sets results.
   void set(std::size_t result, ModelGraph::TensorId tensor) const;
+  void set_overwritten(ModelGraph::TensorId tensor) const;  // of such memory
   void set_number(std::size_t result, double number) const;
   void set_pairs(std::size_t result, ModelGraph::TensorId pairs) const;
   // The result is the value itself, or a view of it that shares its memory.
@@ -149,7 +152,8 @@ class Pt2Importer {
   struct Frame {
     const ProgramGraph* graph = nullptr;
     std::unordered_map<std::string_view, ValueId> names{};
-    std::unordered_map<std::string_view, std::size_t> uses{};  // how often each name is read
+    // The place of the last node that reads each name; behind all nodes: the graph returns it.
+    std::unordered_map<std::string_view, std::size_t> last_read{};
     std::unordered_map<std::string_view, ModelType> types{};
   };
 
@@ -167,6 +171,12 @@ class Pt2Importer {
     std::size_t frame = 0;
     const ProgramNode* node = nullptr;
     std::string_view name{};  // there
+  };
+
+  struct GraphInput {
+    std::string_view name;  // in the signature: of a buffer or parameter, or of the argument
+    ModelGraph::TensorId own = ProgramValue::kNoTensor;  // what it holds at first
+    ValueId value = 0;
   };
 
   [[noreturn]] void fail(const ProgramNode* node, const std::string& message) const;
@@ -189,9 +199,17 @@ class Pt2Importer {
   std::vector<std::pair<std::string_view, ValueId>> cast_operands(std::size_t frame,
                                                                   const ProgramNode& node);
   void make_custom(const AtenCall& call, std::string_view op);
+  bool is_last_reader(std::size_t frame, const ProgramNode& node, std::uint32_t storage) const;
   void write_back(ValueId target, ModelGraph::TensorId result);
-  std::optional<ModelGraph::TensorId> joined_base(ValueId target, ModelGraph::TensorId result);
+  std::optional<ModelGraph::TensorId> with_range(ValueId target, ModelGraph::TensorId result);
+  // Whether several values are this tensor.
+  bool is_shared(ModelGraph::TensorId tensor) const {
+    return tensor < shared_.size() && shared_[tensor];
+  }
   void read_outputs();
+  // What an input holds at the end.
+  void write_input(const GraphInput& input, ModelGraph::TensorId holds);
+  void make_overwriting(const AtenCall& call);
 
   ValueId bind(std::size_t frame, std::string_view name, ProgramValue value);
   ValueId lookup(std::size_t frame, const ProgramNode* node, const std::string& name);
@@ -205,11 +223,12 @@ class Pt2Importer {
   std::deque<ProgramNode> single_nodes_;  // of nodes that take lists
   std::deque<Binding> bindings_;
   std::vector<Storage> storages_;
-  std::vector<ValueId> inputs_;
-  std::unordered_set<ModelGraph::TensorId> mutated_;  // inputs that the program says it overwrites
-  std::vector<bool> shared_;                          // per tensor: several values are this tensor
-  std::uint32_t rereading_ = 0;                       // depth of views that are applied again
-  std::uint64_t reread_ = 0;                          // and in all
+  std::vector<GraphInput> inputs_;
+  // Inputs that the program says it overwrites, and what was overwritten in place.
+  std::unordered_set<ModelGraph::TensorId> mutated_;
+  std::vector<bool> shared_;     // per tensor
+  std::uint32_t rereading_ = 0;  // depth of views that are applied again
+  std::uint64_t reread_ = 0;     // and in all
 };
 
 }  // namespace fusecalc

@@ -1,5 +1,7 @@
 // Memory that in-place ops overwrite, and the views of it.
 
+#include <algorithm>
+
 #include "core/checked.hpp"
 #include "core/text.hpp"
 #include "input/pt2/aten.hpp"
@@ -31,25 +33,43 @@ ValueId Pt2Importer::lookup(std::size_t frame, const ProgramNode* node, const st
   return fresh;
 }
 
-// Memory of which every part is written before it is read: what it holds now that a range of an
-// axis of it was overwritten. Nothing, if it had elements that count.
-std::optional<ModelGraph::TensorId> Pt2Importer::joined_base(ValueId target,
-                                                             ModelGraph::TensorId result) {
+// Of the names of its graph; a node that stands for one of a list has no place among others.
+bool Pt2Importer::is_last_reader(std::size_t frame, const ProgramNode& node,
+                                 std::uint32_t storage) const {
+  const Frame& own = frames_[frame];
+  const std::vector<ProgramNode>& nodes = own.graph->nodes;
+  const auto place = static_cast<std::size_t>(&node - nodes.data());
+  if (place >= nodes.size()) return false;
+  return std::ranges::none_of(own.names, [&](const auto& name) {
+    if (bindings_[name.second].storage != storage) return false;
+    const auto last = own.last_read.find(name.first);
+    return last != own.last_read.end() && last->second > place;
+  });
+}
+
+// What memory holds now that a range of an axis of it was overwritten: parts that are joined where
+// every part is written before it is read, or else a few elements more in place. Nothing where the
+// target shows its memory in another way.
+std::optional<ModelGraph::TensorId> Pt2Importer::with_range(ValueId target,
+                                                            ModelGraph::TensorId result) {
   const Binding& view = bindings_[target];
   const ValueId whole = storages_[view.storage].base;
   if (target == whole || view.node == nullptr) return std::nullopt;
   const ProgramValue value = bindings_[whole].value;
-  const bool fresh = value.number || (value.tensor != ProgramValue::kNoTensor &&
-                                      graph_.written_by(value.tensor, "concat"));
   const std::string_view op = op_of(view.node->target);
-  if (!fresh || (op != "slice" && op != "narrow" && op != "select")) return std::nullopt;
+  if (op != "slice" && op != "narrow" && op != "select") return std::nullopt;
   const AtenCall call(*this, view.frame, *view.node);
   const ProgramArgument* self = call.argument("self");
   const auto known = frames_[view.frame].names.find(self->tensors[0]);
   if (known == frames_[view.frame].names.end() || known->second != whole) return std::nullopt;
   const auto range = call.range(value.type);
-  if (!range || range->step != 1) return std::nullopt;
-  return overwritten(graph_, value, result, *range);
+  if (!range) return std::nullopt;
+  const bool fresh = value.number || (value.tensor != ProgramValue::kNoTensor &&
+                                      graph_.written_by(value.tensor, "concat"));
+  if (fresh) return range->step == 1 ? overwritten(graph_, value, result, *range) : std::nullopt;
+  const ModelGraph::TensorId old = tensor(whole);
+  if (is_shared(old) || graph_.is_view(old)) return std::nullopt;
+  return updated(graph_, old, result, *range);
 }
 
 // An in-place op has written `result` to the memory that `target` shows.
@@ -58,19 +78,17 @@ void Pt2Importer::write_back(ValueId target, ModelGraph::TensorId result) {
   if (*checked_elements(written.value.type.shape()) == 0) return;
   Storage& storage = storages_[written.storage];
   ++storage.version;
-  const std::optional<ModelGraph::TensorId> joined = joined_base(target, result);
-  if (joined) {
+  if (const auto now = with_range(target, result)) {
     Binding& base = bindings_[storage.base];
-    base.value.tensor = *joined;
+    base.value.tensor = *now;
     base.value.number.reset();
     base.version = storage.version;
   } else if (target != storage.base) {
     Binding& base = bindings_[storage.base];
     const ModelGraph::TensorId old = tensor(storage.base);
     const std::uint64_t elements = *checked_elements(written.value.type.shape());
-    const bool shared = old < shared_.size() && shared_[old];
     ModelGraph::Custom patch{.op_class = OpClass::kMovement};
-    if (!shared) {
+    if (!is_shared(old)) {
       patch.overwrites = elements;
       patch.reads.emplace_back(old, 0);
     }

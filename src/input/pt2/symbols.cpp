@@ -322,8 +322,11 @@ Symbols::Symbols(const std::vector<const ProgramInt*>& sizes,
         std::ranges::find(ranges, symbol, [](const auto& entry) { return entry.first; });
     if (range != ranges.end()) value = std::max<std::int64_t>(1, range->second.min.value_or(1));
     const auto known = equations.find(symbol);
-    if (known != equations.end()) value = solution(known->second).value_or(value);
+    const std::optional<std::int64_t> solved =
+        known == equations.end() ? std::nullopt : solution(known->second);
+    value = solved.value_or(value);
     const auto stated = std::ranges::find(dims, symbol, &DimOverride::name);
+    if (stated == dims.end() && !solved) unstated_.push_back(symbol);
     if (stated == dims.end()) continue;
     value = static_cast<std::int64_t>(stated->extent);
     if (range != ranges.end()) check_range(symbol, value, range->second, document);

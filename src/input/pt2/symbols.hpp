@@ -64,9 +64,12 @@ class Symbols {
   // Nothing if the size is not understood and has no value of its own.
   std::optional<std::int64_t> value(const ProgramInt& size);
   std::optional<std::int64_t> value(const std::string& symbol) const;
+  // Those of which neither the exporting run nor a dim tells the value, in order.
+  const std::vector<std::string>& unstated() const { return unstated_; }
 
  private:
   std::map<std::string, std::int64_t> values_;
+  std::vector<std::string> unstated_;
   std::unordered_map<std::string, std::optional<std::int64_t>> sizes_;  // by expression
 };
 
