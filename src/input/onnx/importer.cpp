@@ -1,11 +1,9 @@
 #include "input/onnx/importer.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <functional>
-#include <set>
 #include <utility>
 
 #include "core/checked.hpp"
@@ -102,10 +100,7 @@ OnnxImporter::OnnxImporter(const OnnxModel& model, const std::string& document,
         const bool of_op = place.part >= WrittenPlace::Part::kOp && place.index < graph.ops.size();
         return of_op ? places->at(graph.ops[place.index].source) : std::string{};
       }) {
-  for (const DimOverride& dim : dims) {
-    dims_[dim.name] = dim.extent;
-    graph_.dim(dim.name, dim.extent);
-  }
+  set_dims(dims);
 }
 
 const OnnxKnown* OnnxImporter::input(const OnnxNode& node, std::size_t i) const {
@@ -141,94 +136,6 @@ std::string OnnxImporter::place_of(const OnnxNode& node) {
   const bool unnamed = node.name.empty() && !node.outputs.empty();
   return fmt::format("node {} ({})", in_quotes(unnamed ? node.outputs[0] : node.name),
                      printable(node.type));
-}
-
-std::optional<std::uint64_t> OnnxImporter::extent_of(const OnnxDim& dim) const {
-  if (const auto* extent = std::get_if<std::uint64_t>(&dim)) return *extent;
-  const auto found = dims_.find(std::get<std::string_view>(dim));
-  if (found == dims_.end()) return std::nullopt;
-  return found->second;
-}
-
-std::optional<TensorType> OnnxImporter::type_of(const OnnxValue& value) const {
-  const std::optional<DType> dtype = dtype_of_onnx(value.type);
-  if (!dtype || !value.shape) return std::nullopt;
-  TensorType type{.shape = {}, .dtype = *dtype};
-  for (const OnnxDim& dim : *value.shape) {
-    const std::optional<std::uint64_t> extent = extent_of(dim);
-    if (!extent) return std::nullopt;
-    type.shape.push_back(*extent);
-  }
-  const std::optional<std::uint64_t> elements = checked_elements(type.shape);
-  if (!elements || !checked_bytes_of(type.dtype, *elements)) return std::nullopt;
-  return type;
-}
-
-std::optional<TensorType> OnnxImporter::type_of(const OnnxTensor& tensor) {
-  const std::optional<DType> dtype = dtype_of_onnx(tensor.type);
-  const std::optional<std::uint64_t> elements = checked_elements(tensor.dims);
-  if (!dtype || !elements || !checked_bytes_of(*dtype, *elements)) return std::nullopt;
-  return TensorType{tensor.dims, *dtype};
-}
-
-std::optional<TensorType> OnnxImporter::stated(const OnnxNode& node, std::size_t i) const {
-  if (i >= node.outputs.size()) return std::nullopt;
-  const auto found = stated_.find(node.outputs[i]);
-  if (found == stated_.end()) return std::nullopt;
-  return found->second;
-}
-
-void OnnxImporter::refuse_open_dims() const {
-  std::set<std::string_view> open;
-  for (const OnnxValue& value : model_.graph.inputs) {
-    if (!value.shape) continue;
-    for (const OnnxDim& dim : *value.shape) {
-      const auto* name = std::get_if<std::string_view>(&dim);
-      if (name != nullptr && !name->empty() && !extent_of(dim)) open.insert(*name);
-    }
-  }
-  if (open.empty()) return;
-  std::vector<std::string> options;
-  for (const std::string_view name : open) options.push_back("--dim " + printable(name) + "=N");
-  throw Error(Fault::kBadInput,
-              fmt::format("{}: the model leaves {} open; set {} with {}", document_,
-                          open.size() == 1 ? "a dimension" : "dimensions",
-                          open.size() == 1 ? "it" : "them", fmt::join(options, " ")));
-}
-
-void OnnxImporter::declare(std::string_view name, const TensorType& type,
-                           std::shared_ptr<const Constant> constant) {
-  OnnxKnown value{.type = type};
-  value.constant = std::move(constant);
-  if (!value.constant) {
-    value.tensor = graph_.input(std::string(name), model_type(type.shape, type.dtype));
-    source_names_.emplace(*value.tensor, name);
-  }
-  bind(name, std::move(value));
-}
-
-void OnnxImporter::declare_constants(const OnnxGraph& graph) {
-  for (const OnnxTensor& tensor : graph.initializers) {
-    const std::optional<TensorType> type = type_of(tensor);
-    if (!type) continue;
-    std::optional<Constant> constant = constant_of(tensor);
-    declare(tensor.name, *type,
-            constant ? std::make_shared<const Constant>(std::move(*constant)) : nullptr);
-  }
-}
-
-void OnnxImporter::declare_inputs() {
-  refuse_open_dims();
-  declare_constants(model_.graph);
-  for (const OnnxValue& value : model_.graph.inputs) {
-    if (find(value.name) != nullptr) continue;  // an initializer gives its default
-    if (const auto type = type_of(value)) declare(value.name, *type, nullptr);
-  }
-  for (const std::vector<OnnxValue>* list : {&model_.graph.values, &model_.graph.outputs}) {
-    for (const OnnxValue& value : *list) {
-      if (const auto type = type_of(value)) stated_[value.name] = *type;
-    }
-  }
 }
 
 // Shape and Size need no elements.
@@ -354,31 +261,6 @@ void OnnxImporter::process(const OnnxNode& node) {
   // Every rule computes something from its first input.
   const bool known = rule != nullptr && input(node, 0) != nullptr && !node.outputs.empty();
   if (!known || !rule(*this, node)) write_custom(node, OpClass::kOpaque);
-}
-
-void OnnxImporter::add_outputs() {
-  for (const OnnxValue& value : model_.graph.outputs) {
-    const OnnxKnown* result = find(value.name);
-    if (result == nullptr) {
-      throw Error(Fault::kBadInput, fmt::format("{}: no node writes the output {}", document_,
-                                                in_quotes(value.name)));
-    }
-    require_stated(value, result->type);
-    if (result->tensor) graph_.output(*result->tensor);
-  }
-}
-
-// Where --dim sets dimensions, the file may state results of those of its export.
-void OnnxImporter::require_stated(const OnnxValue& value, const TensorType& type) const {
-  const auto stated = stated_.find(value.name);
-  if (!dims_.empty() || stated == stated_.end()) return;
-  const Shape& shape = stated->second.shape;
-  if (shape.empty() || shape == type.shape) return;  // without extents, it may be left open
-  throw Error(
-      Fault::kBadInput,
-      fmt::format("{}: the output {} has the shape {}, but the file states {}; run ONNX "
-                  "shape inference on the model",
-                  document_, in_quotes(value.name), to_string(type.shape), to_string(shape)));
 }
 
 Model OnnxImporter::run() {

@@ -98,6 +98,7 @@ class OnnxImporter {
   bool write_biased(const OnnxNode& node, const OnnxKnown& product, const OnnxKnown& bias);
 
  private:
+  void set_dims(const std::vector<DimOverride>& dims);
   void refuse_open_dims() const;
   void declare(std::string_view name, const TensorType& type,
                std::shared_ptr<const Constant> constant);
