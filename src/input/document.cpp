@@ -17,16 +17,15 @@
 namespace fusecalc {
 namespace {
 
-struct ModelFormat {
-  std::string_view first_bytes;  // no JSON begins like this
-  Model (*read)(std::string_view file, const std::string& name,
-                const std::vector<DimOverride>& dims);
-};
+using ReadModel = Model (*)(std::string_view file, const std::string& name,
+                            const std::vector<DimOverride>& dims);
 
-constexpr std::array kModelFormats = {
-    ModelFormat{"PK\x03\x04", read_pt2}, ModelFormat{"PK\x05\x06", read_pt2},  // an empty archive
-    ModelFormat{"\x08", read_onnx},  // the field that holds the version of ONNX
-};
+// What reads a file that begins so, or null for JSON, which begins like no model.
+ReadModel reader_of(std::string_view name, std::string_view start) {
+  constexpr std::string_view kEmptyArchive = "PK\x05\x06";
+  if (start.starts_with("PK\x03\x04") || start.starts_with(kEmptyArchive)) return read_pt2;
+  return begins_onnx(start, name.ends_with(".onnx")) ? read_onnx : nullptr;
+}
 
 // Of a model that is read from a pipe.
 constexpr std::size_t kLongestPiped = std::size_t{1} << 30U;
@@ -73,9 +72,8 @@ Document read_document(ByteSource source, const std::vector<DimOverride>& dims,
                        std::vector<SizedOperation>* operations) {
   const std::string name = source.name();
   const std::string_view start = source.peek();
-  for (const ModelFormat& format : kModelFormats) {
-    if (!start.starts_with(format.first_bytes)) continue;
-    Model model = format.read(source.whole(kLongestPiped), name, dims);
+  if (const ReadModel read = reader_of(name, start)) {
+    Model model = read(source.whole(kLongestPiped), name, dims);
     return {.name = name, .list = std::move(model.graph), .origin = std::move(model.origin)};
   }
   refuse_other_files(name, start);

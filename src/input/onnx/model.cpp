@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "input/onnx/onnx.hpp"
 #include "input/onnx/wire.hpp"
 
 namespace fusecalc {
@@ -268,6 +269,26 @@ const OnnxAttribute* OnnxNode::find(std::string_view attribute) const {
 
 std::optional<DType> dtype_of_onnx(std::uint64_t code) {
   return code < kTypes.size() ? kTypes[code] : std::nullopt;
+}
+
+bool begins_onnx(std::string_view start, bool named) {
+  // First bytes of the fields of a ModelProto: version, producer, its version; domain, version of
+  // the model, description, graph, opset, properties, training, functions and configuration.
+  constexpr std::string_view kNoText = "\x08\x12\x1a";
+  constexpr std::string_view kOthers = "\x22\x28\x32\x3a\x42\x72\xa2\xca\xd2";
+  constexpr std::string_view kInGraph = "\x0a\x12\x2a\x5a\x62\x6a";
+  constexpr char kGraph = '\x3a';
+  constexpr char kOpset = '\x42';
+  if (start.empty()) return false;
+  if (kNoText.find(start[0]) != std::string_view::npos) return true;
+  if (named) return kOthers.find(start[0]) != std::string_view::npos;
+  // A length, and the first field of a graph or an opset.
+  std::size_t place = 1;
+  while (place < start.size() && (start[place] & '\x80') != 0) ++place;
+  if (place + 1 >= start.size()) return false;
+  const char inner = start[place + 1];
+  if (start[0] == kGraph) return kInGraph.find(inner) != std::string_view::npos;
+  return start[0] == kOpset && (inner == '\x0a' || inner == '\x10');
 }
 
 OnnxModel decode_onnx(std::string_view bytes, const std::string& name) {
