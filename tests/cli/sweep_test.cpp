@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "input/onnx/proto.hpp"
 #include "support/files.hpp"
 #include "support/invocation.hpp"
 
@@ -265,6 +266,10 @@ TEST_CASE("sweep: without sbatch the script is written for the user to read") {
 
 TEST_CASE("sweep: what does not fit together is refused in one line") {
   SweepFolderOf folder;
+  testing::write_file(folder / "model.onnx",
+                      proto::model({.nodes = {proto::node("Relu", {"x"}, {"y"})},
+                                    .inputs = {proto::value("x", {"rows", 8})},
+                                    .outputs = {proto::value("y", {"rows", 8})}}));
   const auto refused = [&](const Words& words, std::string_view part) {
     const Outcome outcome = folder.sweep(words);
     CAPTURE(outcome.err);
@@ -285,6 +290,8 @@ TEST_CASE("sweep: what does not fit together is refused in one line") {
   refused({"ops.json", "--dir", "d", "--device", "gone.json"}, "gone.json");
   refused({"ops.json", "ops.json", "--dir", "d"}, "would both be named \"pair\"");
   refused({"ops.json", "--dir", "d", "--dim", "MM=2"}, "unknown dim \"MM\" (known: M or N)");
+  refused({"model.onnx", "--dir", "d", "--dim", "rows=4", "--dim", "Qxyz=2"},
+          "sweep: --dim: unknown dim \"Qxyz\" (known: rows)");
   refused({"-", "--dir", "d"}, "standard input can be read once");
   refused({"gone.json", "--dir", "d"}, "gone.json");
   refused({"ops.json", "--dir", "d", "--measure", "--device", "h200"}, "leave one out");

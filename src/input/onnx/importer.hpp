@@ -133,7 +133,8 @@ class OnnxImporter {
   // Constants whose tensors were declared, by their address.
   std::unordered_map<const Constant*, ModelGraph::TensorId> constant_tensors_;
   std::unordered_map<std::string_view, TensorType> stated_;
-  std::map<std::string, std::uint64_t, std::less<>> dims_;
+  std::map<std::string, std::uint64_t, std::less<>> dims_;  // those that the file names
+  std::string unknown_dim_;  // the first override that it does not name, which build_graph refuses
   int nesting_ = 0;
   std::uint64_t processed_ = 0;
   std::deque<OnnxNode> inlined_;   // nodes of functions, with the names of their call

@@ -12,9 +12,32 @@
 #include "input/onnx/importer.hpp"
 
 namespace fusecalc {
+namespace {
+
+// The symbolic dimensions that the file names.
+std::set<std::string_view> dims_of(const OnnxGraph& graph) {
+  std::set<std::string_view> names;
+  for (const std::vector<OnnxValue>* values : {&graph.inputs, &graph.outputs, &graph.values}) {
+    for (const OnnxValue& value : *values) {
+      if (!value.shape) continue;
+      for (const OnnxDim& dim : *value.shape) {
+        const auto* name = std::get_if<std::string_view>(&dim);
+        if (name != nullptr && !name->empty()) names.insert(*name);
+      }
+    }
+  }
+  return names;
+}
+
+}  // namespace
 
 void OnnxImporter::set_dims(const std::vector<DimOverride>& dims) {
+  const std::set<std::string_view> named = dims_of(model_.graph);
   for (const DimOverride& dim : dims) {
+    if (!named.contains(dim.name)) {
+      if (unknown_dim_.empty()) unknown_dim_ = dim.name;
+      continue;
+    }
     dims_[dim.name] = dim.extent;
     graph_.dim(dim.name, dim.extent);
   }
@@ -67,10 +90,12 @@ void OnnxImporter::refuse_open_dims() const {
   if (open.empty()) return;
   std::vector<std::string> options;
   for (const std::string_view name : open) options.push_back("--dim " + printable(name) + "=N");
+  const std::string unknown =
+      unknown_dim_.empty() ? "" : fmt::format(" (unknown dim {})", in_quotes(unknown_dim_));
   throw Error(Fault::kBadInput,
-              fmt::format("{}: the model leaves {} open; set {} with {}", document_,
+              fmt::format("{}: the model leaves {} open; set {} with {}{}", document_,
                           open.size() == 1 ? "a dimension" : "dimensions",
-                          open.size() == 1 ? "it" : "them", fmt::join(options, " ")));
+                          open.size() == 1 ? "it" : "them", fmt::join(options, " "), unknown));
 }
 
 void OnnxImporter::declare(std::string_view name, const TensorType& type,

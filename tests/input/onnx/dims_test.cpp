@@ -1,0 +1,58 @@
+// Symbolic dimensions, which --dim sets.
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "graph/op_graph.hpp"
+#include "input/onnx/proto.hpp"
+#include "input/onnx/reading.hpp"
+
+namespace fusecalc {
+namespace {
+
+using namespace proto;
+using namespace testing;
+
+// What is said of a model whose graph is built with these dims.
+std::string said(const Graph& graph, const std::vector<DimOverride>& dims) {
+  try {
+    build_graph(read(proto::model(graph), dims).graph, dims);
+  } catch (const Error& error) {
+    CHECK(error.fault() == Fault::kBadInput);
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST_CASE("onnx: a dim that the model does not name is refused") {
+  Graph graph{.nodes = {node("Relu", {"x"}, {"h"}), node("Relu", {"h"}, {"y"})},
+              .inputs = {value("x", {4, 8})},
+              .outputs = {value("y", {4, 8})}};
+  CHECK(said(graph, {{"Qxyz", 4}}) == "m.onnx: --dim: unknown dim \"Qxyz\" (there are no dims)");
+  graph.inputs = {value("x", {"batch", 8})};
+  CHECK(said(graph, {{"batch", 4}}) == "accepted");
+  CHECK(said(graph, {{"batch", 4}, {"Qxyz", 4}}) ==
+        "m.onnx: --dim: unknown dim \"Qxyz\" (known: batch)");
+  CHECK(said(graph, {{"batch", 4}, {"bacth", 4}}) ==
+        "m.onnx: --dim: unknown dim \"bacth\" (did you mean \"batch\"?)");
+  CHECK(said(graph, {{"bacth", 4}}) ==
+        "m.onnx: the model leaves a dimension open; set it with --dim batch=N (unknown dim "
+        "\"bacth\")");
+  graph.outputs = {value("y", {"rows", 8})};
+  graph.values = {value("h", {"h_rows", 8})};
+  CHECK(said(graph, {{"batch", 4}, {"rows", 4}, {"h_rows", 4}}) == "accepted");
+}
+
+TEST_CASE("onnx: a dim that no shape has does not keep stated shapes from being checked") {
+  const Graph graph{.nodes = {node("Relu", {"x"}, {"y"})},
+                    .inputs = {value("x", {4, 8})},
+                    .outputs = {value("y", {5, 8})}};
+  CHECK(refusal(proto::model(graph), {{"Qxyz", 4}}) ==
+        "m.onnx: the output \"y\" has the shape [4, 8], but the file states [5, 8]; run ONNX shape "
+        "inference on the model");
+}
+
+}  // namespace
+}  // namespace fusecalc
