@@ -166,6 +166,12 @@ bool OnnxImporter::fold(const OnnxNode& node) {
   if (!result) {
     std::vector<const Constant*> inputs;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) inputs.push_back(constant(node, i));
+    // CastLike needs the type of its second input, but none of its elements.
+    Constant like;
+    if (node.type == "CastLike" && inputs.size() == 2 && input(node, 1) != nullptr) {
+      like.type = input(node, 1)->type;
+      inputs[1] = &like;
+    }
     result = fold_node(node, inputs);
   }
   if (!result) return false;

@@ -54,6 +54,24 @@ TEST_CASE("onnx: shape arithmetic is folded") {
   CHECK(build_graph(model.graph, {}).tensors.back().type.shape == Shape{6, 40});
 }
 
+TEST_CASE("onnx: a constant that is cast like a tensor is a number, as one that is cast") {
+  constexpr std::uint64_t kFloat16 = 10;
+  const auto scaled = [](const Message& cast) {
+    const Graph graph{.nodes = {cast, node("Mul", {"x", "c"}, {"y"})},
+                      .inputs = {value("x", {100}, kFloat16)},
+                      .outputs = {value("y", {100}, kFloat16)},
+                      .constants = {real("two", 2)}};
+    return read(proto::model(graph));
+  };
+  for (const Message& cast : {node("Cast", {"two"}, {"c"}, {attribute("to", 10)}),
+                              node("CastLike", {"two", "x"}, {"c"})}) {
+    const Model model = scaled(cast);
+    CHECK(ops_of(model) == Lines{"mul(x, #) -> y"});
+    CHECK(model.origin.folded == 1);
+    CHECK(unfused(model) == 400);  // 100 elements of 2 bytes, read and written
+  }
+}
+
 TEST_CASE("onnx: a reshape of a transposed tensor copies unless its strides allow it") {
   const auto reshaped = [](std::vector<std::int64_t> target) {
     const Graph graph{
