@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <utility>
 
@@ -160,6 +161,14 @@ std::optional<Constant> OnnxImporter::fold_shape(const OnnxNode& node) const {
   return result;
 }
 
+// No op is left of a view or a cast that is folded, so that its result keeps the name of its input.
+std::string OnnxImporter::folded_source(const OnnxNode& node) const {
+  constexpr std::array<std::string_view, 8> kShown = {
+      "Cast", "CastLike", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"};
+  const OnnxKnown* x = input(node, 0);
+  return x != nullptr && std::ranges::count(kShown, node.type) != 0 ? x->source : std::string{};
+}
+
 bool OnnxImporter::fold(const OnnxNode& node) {
   if (node.outputs.size() != 1 || !node.domain.empty()) return false;
   std::optional<Constant> result = fold_shape(node);
@@ -175,7 +184,9 @@ bool OnnxImporter::fold(const OnnxNode& node) {
     result = fold_node(node, inputs);
   }
   if (!result) return false;
-  declare(node.outputs[0], result->type, std::make_shared<const Constant>(*result));
+  OnnxKnown value{.type = result->type, .source = folded_source(node)};
+  value.constant = std::make_shared<const Constant>(std::move(*result));
+  bind(node.outputs[0], std::move(value));
   begin(node);
   graph_.fold_node();
   return true;

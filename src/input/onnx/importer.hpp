@@ -24,6 +24,8 @@ struct OnnxKnown {
   TensorType type;
   std::optional<ModelGraph::TensorId> tensor{};  // not yet, for a constant that no op reads
   std::shared_ptr<const Constant> constant{};
+  // The input or initializer of the file that this is, or that a folded view or cast of it shows.
+  std::string source{};
   // The strides of a view that reorders elements; empty if contiguous.
   std::vector<std::int64_t> strides{};
   // A permuted view: of which value, and its axes.
@@ -111,6 +113,7 @@ class OnnxImporter {
   const OnnxKnown& require(const OnnxNode& node, std::string_view name) const;
   std::vector<ModelGraph::TensorId> read_by(const OnnxNode& node);
   bool fold(const OnnxNode& node);
+  std::string folded_source(const OnnxNode& node) const;
   std::optional<Constant> fold_shape(const OnnxNode& node) const;
   bool inline_branch(const OnnxNode& node);
   bool inline_function(const OnnxNode& node);
@@ -129,7 +132,6 @@ class OnnxImporter {
   std::shared_ptr<std::vector<std::string>> places_;  // of nodes, for messages
   ModelGraph graph_;
   std::unordered_map<std::string, OnnxKnown> values_;
-  std::unordered_map<ModelGraph::TensorId, std::string> source_names_;
   // Constants whose tensors were declared, by their address.
   std::unordered_map<const Constant*, ModelGraph::TensorId> constant_tensors_;
   std::unordered_map<std::string_view, TensorType> stated_;

@@ -100,11 +100,9 @@ void OnnxImporter::refuse_open_dims() const {
 
 void OnnxImporter::declare(std::string_view name, const TensorType& type,
                            std::shared_ptr<const Constant> constant) {
-  OnnxKnown value{.type = type};
-  value.constant = std::move(constant);
+  OnnxKnown value{.type = type, .constant = std::move(constant), .source = std::string(name)};
   if (!value.constant) {
-    value.tensor = graph_.input(std::string(name), model_type(type.shape, type.dtype));
-    source_names_.emplace(*value.tensor, name);
+    value.tensor = graph_.input(value.source, model_type(type.shape, type.dtype));
   }
   bind(name, std::move(value));
 }

@@ -111,10 +111,8 @@ std::string OnnxImporter::module_of(const OnnxNode& node) const {
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     const OnnxKnown* value = input(node, i);
     while (value != nullptr && value->permuted) value = value->permuted.get();
-    if (value == nullptr || !value->tensor) continue;
-    const auto source = source_names_.find(*value->tensor);
-    if (source == source_names_.end()) continue;
-    const std::string& name = source->second;
+    if (value == nullptr) continue;
+    const std::string& name = value->source;
     for (const std::string_view end : {".weight", ".bias", ".gamma"}) {
       if (name.ends_with(end)) return name.substr(0, name.size() - end.size());
     }
@@ -145,7 +143,8 @@ ModelGraph::TensorId OnnxImporter::tensor_of(const OnnxKnown& value) {
   if (value.tensor) return *value.tensor;
   const auto [entry, added] = constant_tensors_.emplace(value.constant.get(), 0);
   if (added) {
-    entry->second = graph_.input("constant", model_type(value.type.shape, value.type.dtype),
+    entry->second = graph_.input(value.source.empty() ? "constant" : value.source,
+                                 model_type(value.type.shape, value.type.dtype),
                                  known_elements(value.type.shape, value.constant->elements));
   }
   return entry->second;
