@@ -72,12 +72,15 @@ class OnnxImporter {
   // op refuses these inputs.
   bool write(const OnnxNode& node, std::string_view op, const std::vector<Operand>& inputs,
              Written attributes = {}, std::size_t outputs = 1);
-  // The same with one result, whose type the inputs do not tell.
+  // The same with results of the types that ONNX states, which may differ from those of the row.
   bool write_as(const OnnxNode& node, std::string_view op, const std::vector<Operand>& inputs,
-                DType dtype);
+                const std::vector<DType>& dtypes, const Written& attributes = {});
   // Writes an op with one result, which the rule uses.
   std::optional<OnnxKnown> write_step(std::string_view op, const std::vector<Operand>& inputs,
-                                      Written attributes = {});
+                                      const Written& attributes = {});
+  // The same with a result of that type.
+  std::optional<OnnxKnown> write_step_as(std::string_view op, const std::vector<Operand>& inputs,
+                                         DType dtype, const Written& attributes = {});
   // Output i of the node is a value that exists.
   void alias(const OnnxNode& node, const OnnxKnown& value, std::size_t i = 0);
   // The same elements in another shape; a copy first where the strides do not allow it.
@@ -122,6 +125,10 @@ class OnnxImporter {
   std::string module_of(const OnnxNode& node) const;
   ModelGraph::TensorId tensor_of(const OnnxKnown& value);
   std::vector<ModelGraph::Input> written(const std::vector<Operand>& operands);
+  std::optional<std::vector<ModelGraph::TensorId>> results_as(std::string_view op,
+                                                              const std::vector<Operand>& inputs,
+                                                              const std::vector<DType>& dtypes,
+                                                              const Written& attributes);
   bool bind_results(const OnnxNode& node,
                     const std::optional<std::vector<ModelGraph::TensorId>>& results);
   void add_outputs();

@@ -143,17 +143,24 @@ void OnnxImporter::add_outputs() {
   }
 }
 
-// Where --dim sets dimensions, the file may state results of those of its export.
+// Where --dim sets dimensions, the file may state the shapes of its export.
 void OnnxImporter::require_stated(const OnnxValue& value, const TensorType& type) const {
+  const auto expect = [&](bool same, std::string_view what, std::string_view computed,
+                          std::string_view stated) {
+    if (same) return;
+    throw Error(Fault::kBadInput,
+                fmt::format("{}: the output {} has the {} {}, but the file states {}; run ONNX "
+                            "shape inference on the model",
+                            document_, in_quotes(value.name), what, computed, stated));
+  };
+  if (const auto dtype = dtype_of_onnx(value.type)) {
+    expect(*dtype == type.dtype, "type", name_of(type.dtype), name_of(*dtype));
+  }
   const auto stated = stated_.find(value.name);
   if (!dims_.empty() || stated == stated_.end()) return;
   const Shape& shape = stated->second.shape;
-  if (shape.empty() || shape == type.shape) return;  // without extents, it may be left open
-  throw Error(
-      Fault::kBadInput,
-      fmt::format("{}: the output {} has the shape {}, but the file states {}; run ONNX "
-                  "shape inference on the model",
-                  document_, in_quotes(value.name), to_string(type.shape), to_string(shape)));
+  if (shape.empty()) return;  // without extents, it may be left open
+  expect(shape == type.shape, "shape", to_string(type.shape), to_string(shape));
 }
 
 }  // namespace fusecalc

@@ -177,16 +177,25 @@ bool OnnxImporter::write(const OnnxNode& node, std::string_view op,
   return bind_results(node, graph_.op(op, written(inputs), std::move(attributes), outputs));
 }
 
-bool OnnxImporter::write_as(const OnnxNode& node, std::string_view op,
-                            const std::vector<Operand>& inputs, DType dtype) {
-  auto results = graph_.op(op, written(inputs), {}, 1);
-  if (!results) return false;
-  ModelType type = graph_.type(results->front());
-  if (type.dtype() != dtype) {
-    type.type.dtype = dtype;
-    results = graph_.op(op, written(inputs), {}, std::span(&type, 1));
+std::optional<std::vector<ModelGraph::TensorId>> OnnxImporter::results_as(
+    std::string_view op, const std::vector<Operand>& inputs, const std::vector<DType>& dtypes,
+    const Written& attributes) {
+  auto results = graph_.op(op, written(inputs), attributes, dtypes.size());
+  if (!results) return std::nullopt;
+  std::vector<ModelType> types;
+  bool same = true;
+  for (std::size_t i = 0; i < dtypes.size(); ++i) {
+    types.push_back(graph_.type((*results)[i]));
+    same = same && types[i].dtype() == dtypes[i];
+    types[i].type.dtype = dtypes[i];
   }
-  return bind_results(node, results);
+  return same ? results : graph_.op(op, written(inputs), attributes, types);
+}
+
+bool OnnxImporter::write_as(const OnnxNode& node, std::string_view op,
+                            const std::vector<Operand>& inputs, const std::vector<DType>& dtypes,
+                            const Written& attributes) {
+  return bind_results(node, results_as(op, inputs, dtypes, attributes));
 }
 
 std::optional<CausalMask> OnnxImporter::causal(const OnnxKnown& mask) {
@@ -209,13 +218,22 @@ bool OnnxImporter::write_biased(const OnnxNode& node, const OnnxKnown& product,
   }
   if (origin->inputs.size() != 2) return false;
   origin->inputs.emplace_back(tensor_of(bias));
-  return bind_results(node, graph_.op("linear", origin->inputs, {}, 1));
+  const ModelType type = graph_.type(*product.tensor);  // also of integers of 64 bits
+  return bind_results(node, graph_.op("linear", origin->inputs, {}, std::span(&type, 1)));
 }
 
 std::optional<OnnxKnown> OnnxImporter::write_step(std::string_view op,
                                                   const std::vector<Operand>& inputs,
-                                                  Written attributes) {
-  const auto results = graph_.op(op, written(inputs), std::move(attributes), 1);
+                                                  const Written& attributes) {
+  const auto results = graph_.op(op, written(inputs), attributes, 1);
+  if (!results) return std::nullopt;
+  return OnnxKnown{.type = graph_.type(results->front()).type, .tensor = results->front()};
+}
+
+std::optional<OnnxKnown> OnnxImporter::write_step_as(std::string_view op,
+                                                     const std::vector<Operand>& inputs,
+                                                     DType dtype, const Written& attributes) {
+  const auto results = results_as(op, inputs, {dtype}, attributes);
   if (!results) return std::nullopt;
   return OnnxKnown{.type = graph_.type(results->front()).type, .tensor = results->front()};
 }

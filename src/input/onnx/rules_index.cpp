@@ -203,7 +203,7 @@ bool cumulative_sum(OnnxImporter& in, const OnnxNode& node) {
   const Constant* axis = in.constant(node, 1);
   if (axis != nullptr && axis->elements.size() == 1 && whole_attribute(node, "exclusive", 0) == 0 &&
       whole_attribute(node, "reverse", 0) == 0 &&
-      in.write(node, "cumsum", {x}, {listed("axes", axis->integers())})) {
+      in.write_as(node, "cumsum", {x}, {x->type.dtype}, {listed("axes", axis->integers())})) {
     return true;
   }
   return in.write_custom(node, OpClass::kOpaque, 0, {x->type});

@@ -19,12 +19,13 @@ using Operand = OnnxImporter::Operand;
 struct SameOp {
   std::string_view onnx;
   std::string_view op;
+  bool has_type_of_first = false;  // the result, where the row has floats, or the wider type
 };
 // Operators that one op computes from the same inputs.
 constexpr std::array kSameOps = {
     SameOp{"Sub", "sub"},
     SameOp{"Mul", "mul"},
-    SameOp{"Pow", "pow"},
+    SameOp{"Pow", "pow", true},
     SameOp{"Neg", "neg"},
     SameOp{"Abs", "abs"},
     SameOp{"Exp", "exp"},
@@ -42,7 +43,7 @@ constexpr std::array kSameOps = {
     SameOp{"Tanh", "tanh"},
     SameOp{"Sigmoid", "sigmoid"},
     SameOp{"Relu", "relu"},
-    SameOp{"Erf", "erf"},
+    SameOp{"Erf", "erf", true},
     SameOp{"Floor", "floor"},
     SameOp{"Ceil", "ceil"},
     SameOp{"Round", "round"},
@@ -63,7 +64,7 @@ constexpr std::array kSameOps = {
     SameOp{"Greater", "gt"},
     SameOp{"GreaterOrEqual", "ge"},
     SameOp{"Where", "where"},
-    SameOp{"PRelu", "prelu"},
+    SameOp{"PRelu", "prelu", true},
     SameOp{"Selu", "selu"},
     SameOp{"HardSwish", "hardswish"},
     SameOp{"Mish", "mish"},
@@ -144,7 +145,11 @@ bool same_op(OnnxImporter& in, const OnnxNode& node) {
   const bool of_numbers = node.type == "Where" && inputs.size() == 3 &&
                           std::holds_alternative<double>(inputs[1]) &&
                           std::holds_alternative<double>(inputs[2]);
-  if (of_numbers && in.write_as(node, found->op, inputs, in.input(node, 1)->type.dtype)) {
+  if (of_numbers && in.write_as(node, found->op, inputs, {in.input(node, 1)->type.dtype})) {
+    return true;
+  }
+  if (found->has_type_of_first &&
+      in.write_as(node, found->op, inputs, {in.input(node, 0)->type.dtype})) {
     return true;
   }
   return element_by_element(in, node, found->op);

@@ -50,13 +50,14 @@ bool matmul(OnnxImporter& in, const OnnxNode& node) {
   const OnnxKnown* b = in.input(node, 1);
   if (b == nullptr) return false;
   require_factors(in, node, a->type.shape, b->type.shape);
+  const DType dtype = a->type.dtype;  // also of integers of 64 bits
   if (swaps_last_two(*b)) {
     if (b->type.shape.size() == 2 && a->type.shape.size() >= 2) {
-      return in.write(node, "linear", {a, b->permuted.get()});
+      return in.write_as(node, "linear", {a, b->permuted.get()}, {dtype});
     }
-    return in.write(node, "matmul", {a, b->permuted.get()}, {{"transpose_b", true}});
+    return in.write_as(node, "matmul", {a, b->permuted.get()}, {dtype}, {{"transpose_b", true}});
   }
-  return in.write(node, "matmul", {a, b});
+  return in.write_as(node, "matmul", {a, b}, {dtype});
 }
 
 // Products of integers: (a - zero point of a) * (b - zero point of b).
@@ -118,6 +119,7 @@ bool gemm(OnnxImporter& in, const OnnxNode& node) {
   const double beta = c == nullptr ? 0 : real_attribute(node, "beta", 1);
   if (b == nullptr) return false;
   require_gemm(in, node);
+  const DType dtype = a->type.dtype;
   std::optional<OnnxKnown> x = *a;
   std::optional<OnnxKnown> weight = *b;
   if (whole_attribute(node, "transA", 0) != 0) x = transposed_matrix(in, *x);
@@ -129,14 +131,14 @@ bool gemm(OnnxImporter& in, const OnnxNode& node) {
     term = beta == 1 ? *c : in.write_step("mul", {c, beta});
     if (!term) return false;
     const auto bias = alpha == 1 ? column_bias(in, *term, weight->type.shape[0]) : std::nullopt;
-    if (bias) return in.write(node, "linear", {&*x, &*weight, &*bias});
+    if (bias) return in.write_as(node, "linear", {&*x, &*weight, &*bias}, {dtype});
   }
-  if (beta == 0 && alpha == 1) return in.write(node, "linear", inputs);
-  const auto product = in.write_step("linear", inputs);
+  if (beta == 0 && alpha == 1) return in.write_as(node, "linear", inputs, {dtype});
+  const auto product = in.write_step_as("linear", inputs, dtype);
   if (!product) return false;
-  if (beta == 0) return in.write(node, "mul", {&*product, alpha});
-  if (alpha == 1) return in.write(node, "add", {&*product, &*term});
-  return in.write(node, "fma", {&*product, alpha, &*term});
+  if (beta == 0) return in.write_as(node, "mul", {&*product, alpha}, {dtype});
+  if (alpha == 1) return in.write_as(node, "add", {&*product, &*term}, {dtype});
+  return in.write_as(node, "fma", {&*product, alpha, &*term}, {dtype});
 }
 
 bool einsum(OnnxImporter& in, const OnnxNode& node) {
@@ -186,7 +188,9 @@ bool attention(OnnxImporter& in, const OnnxNode& node) {
   if (const OnnxAttribute* scale = node.find("scale"); scale != nullptr && scale->real) {
     attributes.push_back({"scale", *scale->real});
   }
-  if (given[0]->type.shape.size() == 4) return in.write(node, "attention", inputs, attributes);
+  if (given[0]->type.shape.size() == 4) {
+    return in.write_as(node, "attention", inputs, {q->type.dtype}, attributes);
+  }
   return write_joined_attention(in, node, inputs, attributes);
 }
 
@@ -240,7 +244,8 @@ std::optional<OnnxKnown> split_heads(OnnxImporter& in, const OnnxKnown& x, std::
 bool write_joined_attention(OnnxImporter& in, const OnnxNode& node,
                             const std::vector<OnnxImporter::Operand>& inputs,
                             const OnnxImporter::Written& attributes) {
-  const auto result = in.write_step("attention", inputs, attributes);
+  const DType dtype = std::get<const OnnxKnown*>(inputs[0])->type.dtype;
+  const auto result = in.write_step_as("attention", inputs, dtype, attributes);
   const auto rows = result ? in.permute(*result, {0, 2, 1, 3}) : std::nullopt;
   if (!rows) return false;
   const Shape& shape = rows->type.shape;

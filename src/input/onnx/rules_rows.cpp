@@ -60,6 +60,7 @@ bool reduction(OnnxImporter& in, const OnnxNode& node) {
   }
   const bool keep = whole_attribute(node, "keepdims", 1) != 0;
   const OnnxImporter::Written attributes = {listed("axes", axes), {"keepdim", keep}};
+  const DType dtype = x->type.dtype;  // also of sums and means of integers
   std::optional<OnnxKnown> before;
   if (!row->before.empty()) {
     before = in.write_step(row->before, {x});
@@ -67,12 +68,12 @@ bool reduction(OnnxImporter& in, const OnnxNode& node) {
     x = &*before;
   }
   if (row->after.empty()) {
-    if (in.write(node, row->op, {x}, attributes)) return true;
+    if (in.write_as(node, row->op, {x}, {dtype}, attributes)) return true;
     return in.write_custom(node, OpClass::kReduce, 0,
-                           {{reduced(x->type.shape, flags, keep), x->type.dtype}});
+                           {{reduced(x->type.shape, flags, keep), dtype}});
   }
   const auto total = in.write_step(row->op, {x}, attributes);
-  return total && in.write(node, row->after, {&*total});
+  return total && in.write_as(node, row->after, {&*total}, {dtype});
 }
 
 bool best_index(OnnxImporter& in, const OnnxNode& node) {
@@ -116,9 +117,13 @@ std::vector<std::int64_t> axes_from(std::int64_t first, std::size_t rank) {
 bool layer_norm(OnnxImporter& in, const OnnxNode& node) {
   const auto axes =
       axes_from(whole_attribute(node, "axis", -1), in.input(node, 0)->type.shape.size());
-  return in.write(node, "layer_norm", given(in, node, 3),
-                  {listed("axes", axes), {"eps", real_attribute(node, "epsilon", 1e-5)}},
-                  OnnxImporter::output_count(node));
+  // The mean and the deviation are in the type in which ONNX computes them.
+  const auto inner =
+      dtype_of_onnx(static_cast<std::uint64_t>(whole_attribute(node, "stash_type", 1)));
+  std::vector<DType> dtypes(OnnxImporter::output_count(node), inner.value_or(DType::kF32));
+  dtypes[0] = in.input(node, 0)->type.dtype;
+  return in.write_as(node, "layer_norm", given(in, node, 3), dtypes,
+                     {listed("axes", axes), {"eps", real_attribute(node, "epsilon", 1e-5)}});
 }
 
 bool rms_norm(OnnxImporter& in, const OnnxNode& node) {

@@ -336,7 +336,7 @@ bool resize(OnnxImporter& in, const OnnxNode& node) {
   if (corners) attributes.push_back({"align_corners", true});
   const bool centred = places == "half_pixel" || places == "pytorch_half_pixel";
   if (mode == "linear" && (corners || centred) &&
-      in.write(node, "upsample_linear", {x}, attributes)) {
+      in.write_as(node, "upsample_linear", {x}, {x->type.dtype}, attributes)) {
     return true;
   }
   return in.write_custom(node, OpClass::kMovement, 0, {{*to, x->type.dtype}});
