@@ -37,6 +37,8 @@ TEST_CASE("documents: an ONNX model is recognised whichever field is first") {
       Message().text(3, "1.0").message(7, kGraph).message(8, kOpset).bytes(),
       Message().message(7, kGraph).message(8, kOpset).bytes(),
       Message().message(8, kOpset).message(7, kGraph).bytes(),
+      Message().text(6, "").message(7, kGraph).message(8, kOpset).bytes(),  // no description
+      Message().number(5, 1).message(7, kGraph).message(8, kOpset).bytes(),
   };
   for (const std::string& file : files) {
     CHECK(said(file, "m.onnx") == "a model");
@@ -45,8 +47,7 @@ TEST_CASE("documents: an ONNX model is recognised whichever field is first") {
   const Message body = Message().message(8, kOpset).message(7, kGraph);
   const std::string named[] = {
       Message().text(4, "org.example").bytes() + body.bytes(),
-      Message().number(5, 1).bytes() + body.bytes(),
-      Message().text(6, "a description").bytes() + body.bytes(),
+      Message().text(6, "a description of what the model is for").bytes() + body.bytes(),
       Message().message(14, Message().text(1, "key").text(2, "value")).bytes() + body.bytes(),
       Message().message(25, Message().text(1, "f")).bytes() + body.bytes(),
   };
@@ -77,7 +78,7 @@ TEST_CASE("documents: text is no ONNX model, whatever its name") {
       "(.onnx)";
   CHECK(said("version https://git-lfs.github.com/spec/v1\n", "m.onnx") == no_model);
   CHECK(said("<html>", "m.onnx") == no_model);
-  for (const char* text : {"Batches", ": a", "B", ":"}) {
+  for (const char* text : {"Batches", ": a", "B", ":", "2\n", "2"}) {
     CHECK(said(text, "<stdin>").find("ONNX") == std::string::npos);
   }
 }

@@ -281,7 +281,12 @@ bool begins_onnx(std::string_view start, bool named) {
   constexpr char kOpset = '\x42';
   if (start.empty()) return false;
   if (kNoText.find(start[0]) != std::string_view::npos) return true;
-  if (named) return kOthers.find(start[0]) != std::string_view::npos;
+  if (kOthers.find(start[0]) == std::string_view::npos) return false;
+  if (named) return true;
+  // A short length or a small number is no text, either.
+  constexpr std::string_view kSpaces = "\t\n\r";
+  const bool is_control = start.size() > 1 && static_cast<unsigned char>(start[1]) < 0x20;
+  if (is_control && kSpaces.find(start[1]) == std::string_view::npos) return true;
   // A length, and the first field of a graph or an opset.
   std::size_t place = 1;
   while (place < start.size() && (start[place] & '\x80') != 0) ++place;
