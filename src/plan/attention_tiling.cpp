@@ -100,7 +100,7 @@ std::uint64_t heads_together(std::uint64_t heads, std::uint64_t sharing, std::ui
   constexpr std::uint64_t kPart = 4;  // of the L2; from half of it on keys are read again
   const std::uint64_t most =
       std::max<std::uint64_t>(1, l2_bytes / kPart / std::max<std::uint64_t>(1, bytes)) * sharing;
-  const std::uint64_t groups = ceil_div(heads, most);
+  const std::uint64_t groups = std::max<std::uint64_t>(1, ceil_div(heads, most));
   return ceil_div(ceil_div(heads, groups), sharing) * sharing;
 }
 

@@ -73,13 +73,12 @@ TEST_CASE("up to 32 rows of a key head are few, on every GPU with tensor cores f
   CHECK(contains(attention("1, 32, 9, 64", "1, 8, 512, 64", "", {8, 0}), "AttentionSm80<"));
 }
 
-// Keys and values of 64 bf16 are 256 bytes a key.
-TEST_CASE("a block has fewer queries where that fills the chip and the L2 holds all keys") {
+TEST_CASE("a block has fewer queries where queries see few keys, or blocks are few") {
   const GeneratedKernel few = attention("2, 8, 640, 64", "2, 2, 640, 64");
   CHECK(contains(few, "AttentionAloneSm90<bf16, 128, false, PlainScores, Epilogue>"));
   CHECK(few.blocks == 10);
   CHECK(few.threads == 128);
-  const GeneratedKernel many = attention("8, 16, 4096, 64", "8, 16, 4096, 64");  // 134 MB
+  const GeneratedKernel many = attention("8, 16, 4096, 64", "8, 16, 4096, 64");
   CHECK(contains(many, "AttentionSm90<bf16, 64, 3, 128, "));
   CHECK(many.blocks == 22);
   // Longer heads: 8 x 8 blocks of 64 run at once, 8 x 64 do not.
@@ -87,6 +86,22 @@ TEST_CASE("a block has fewer queries where that fills the chip and the L2 holds 
       contains(attention("1, 8, 512, 128", "1, 8, 512, 128"), "AttentionSm90<bf16, 128, 1, 128, "));
   CHECK(contains(attention("1, 8, 4096, 128", "1, 8, 4096, 128"),
                  "AttentionSm90<bf16, 128, 2, 128, "));
+}
+
+TEST_CASE("causal attention has heads in groups whose keys the L2 holds") {
+  constexpr std::uint64_t kL2 = std::uint64_t{60} << 20U;
+  constexpr std::uint64_t kMegabyte = std::uint64_t{1} << 20U;
+  CHECK(heads_together(128, 1, kMegabyte, kL2) == 15);      // 9 groups, of 15 and of 8
+  CHECK(heads_together(16, 1, kMegabyte, kL2) == 8);        // 2 of 8, not of 15 and 1
+  CHECK(heads_together(12, 1, kMegabyte, kL2) == 12);       // all
+  CHECK(heads_together(64, 4, 4 * kMegabyte, kL2) == 12);   // of 3 key heads
+  CHECK(heads_together(32, 8, 100 * kMegabyte, kL2) == 8);  // those of one key head at least
+  CHECK(heads_together(0, 1, 0, kL2) == 0);
+  const GeneratedKernel kernel = attention("8, 16, 2048, 128", "8, 16, 2048, 128", "", kHopper,
+                                           R"("output": "y", "causal": true)");
+  CHECK(kernel.blocks * kernel.blocks_z >= 128);
+  CHECK(kernel.blocks < 16);
+  CHECK(kernel.blocks_y == 16);
 }
 
 TEST_CASE("tiles cover all keys with as few as they can") {

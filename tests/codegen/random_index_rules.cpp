@@ -50,7 +50,7 @@ void pad(Drawer& d, const OpRow& /*row*/, Line& line) {
   const bool own = d.dice().chance(40);
   const std::int64_t least = own ? 0 : -1;
   for (std::size_t i = 0; i < x.shape.size(); ++i) {
-    const std::uint64_t most = own ? std::min<std::uint64_t>(6, x.shape[i]) : 6;
+    const std::uint64_t most = own ? std::clamp<std::uint64_t>(x.shape[i], 1, 6) : 6;
     if (d.dice().chance(50)) before[i] = static_cast<std::int64_t>(d.dice().below(most)) + least;
     if (d.dice().chance(50)) after[i] = static_cast<std::int64_t>(d.dice().below(most)) + least;
   }

@@ -85,6 +85,8 @@ OPS = {
     "erf": plain(np.vectorize(math.erf, otypes=[float])), "tan": plain(np.tan),
     "asin": plain(np.arcsin), "acos": plain(np.arccos), "atan": plain(np.arctan),
     "atan2": plain(np.arctan2), "sinh": plain(np.sinh), "cosh": plain(np.cosh),
+    "asinh": plain(np.arcsinh), "acosh": plain(np.arccosh), "atanh": plain(np.arctanh),
+    "copysign": plain(np.copysign),
     "exp2": plain(np.exp2), "expm1": plain(np.expm1), "log2": plain(np.log2),
     "floor": plain(np.floor), "ceil": plain(np.ceil), "round": plain(np.round),
     "trunc": plain(np.trunc), "sign": plain(lambda x: np.nan_to_num(np.sign(x))),
@@ -106,7 +108,7 @@ def pointwise_list(dtype):
     a, b, c = g.tensor("a", [3, 4, 5]), g.tensor("b", [4, 1]), g.tensor("c", [5])
     d = g.tensor("d", [3, 1, 5])
     for kind in ("add", "sub", "mul", "maximum", "minimum", "lt", "le", "gt", "ge", "eq", "ne",
-                 "fmod", "remainder", "floor_divide", "atan2"):
+                 "fmod", "remainder", "floor_divide", "atan2", "copysign"):
         g.op(kind, [a, b])
         g.op(kind, [d, b])
     positive = g.op("add", [g.op("abs", [a]), 0.125])
@@ -115,7 +117,7 @@ def pointwise_list(dtype):
     wide = g.op("mul", [a, 6])
     for kind in ("floor", "ceil", "round", "trunc", "sign", "softplus", "mish", "leaky_relu",
                  "elu", "selu", "hardsigmoid", "hardswish", "exp2", "expm1", "erf", "tan", "sinh",
-                 "cosh", "atan", "isnan"):
+                 "cosh", "asinh", "atan", "isnan"):
         g.op(kind, [wide])
     g.op("round", [g.op("add", [g.op("floor", [wide]), 0.5])])
     g.op("softplus", [wide], beta=2.0, threshold=3.0)
@@ -123,8 +125,9 @@ def pointwise_list(dtype):
     g.op("leaky_relu", [wide], negative_slope=0.5)
     g.op("prelu", [wide, b])
     g.op("prelu", [wide, 0.25])
-    for kind in ("asin", "acos"):
+    for kind in ("asin", "acos", "atanh"):
         g.op(kind, [a])
+    g.op("acosh", [g.op("add", [positive, 1])])
     small = g.op("trunc", [wide])
     for kind in ("logical_and", "logical_or", "logical_xor"):
         g.op(kind, [small, c])

@@ -123,9 +123,6 @@ struct SameType {
   bool only_shape = false;  // it reads nothing of its input
 };
 constexpr std::array kSameTypes = {
-    SameType{"Acosh", OpClass::kPointwise},
-    SameType{"Asinh", OpClass::kPointwise},
-    SameType{"Atanh", OpClass::kPointwise},
     SameType{"Bernoulli", OpClass::kPointwise},
     SameType{"Hardmax", OpClass::kReduce},
     SameType{"LRN", OpClass::kReduce},

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <numbers>
 
 #include "input/pt2/aten.hpp"
 
@@ -105,11 +106,48 @@ bool elu_backward(const AtenCall& call, std::string_view) {
   return call.last_step("where", {call.step("le", {x, 0.0}), below, times(gradient, scale)});
 }
 
+Step cast_to(const AtenCall& call, const Step& step, DType dtype) {
+  return call.step("cast", {step}, {{.name = "to", .value = std::string(name_of(dtype))}});
+}
+
+bool degrees(const AtenCall& call, std::string_view) {
+  return call.last_step("mul", {self_of(call), 180 / std::numbers::pi});
+}
+
+bool radians(const AtenCall& call, std::string_view) {
+  return call.last_step("mul", {self_of(call), std::numbers::pi / 180});
+}
+
+// That of -0, too, is taken for that of 0.
+bool sign_bit(const AtenCall& call, std::string_view) {
+  return call.last_step("lt", {self_of(call), 0.0});
+}
+
+// x 2^n, of which PyTorch, too, makes the power first.
+bool scaled_by_power(const AtenCall& call, std::string_view) {
+  const Step power = cast_to(call, operand(call, "other"), call.type().dtype());
+  return call.last_step("mul", {self_of(call), call.step("exp2", {power})});
+}
+
+bool double_power(const AtenCall& call, std::string_view) {
+  const auto widened = [&call](std::string_view name) {
+    const Step step = operand(call, name);
+    return step && std::holds_alternative<double>(*step) ? step : cast_to(call, step, DType::kF64);
+  };
+  return call.last_step("pow", {widened("self"), widened("exponent")});
+}
+
 constexpr std::array kElementwiseRules = {
+    AtenRule{"rad2deg", degrees},
+    AtenRule{"deg2rad", radians},
+    AtenRule{"signbit", sign_bit},
+    AtenRule{"ldexp", scaled_by_power},
+    AtenRule{"float_power", double_power},
     AtenRule{"elu_backward", elu_backward},
     AtenRule{"frac", fraction},
     AtenRule{"isfinite", is_finite},
     AtenRule{"xlogy", x_log_y},
+    AtenRule{"special_xlogy", x_log_y},
     AtenRule{"hypot", hypotenuse},
     AtenRule{"hardshrink", hard_shrink},
     AtenRule{"softshrink", soft_shrink},
@@ -124,6 +162,7 @@ constexpr std::array kElementwiseRules = {
     AtenRule{"special_erf", row_of, "erf"},
     AtenRule{"special_exp2", row_of, "exp2"},
     AtenRule{"special_log1p", row_of, "log1p"},
+    AtenRule{"special_expm1", row_of, "expm1"},
 };
 
 }  // namespace
