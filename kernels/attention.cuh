@@ -64,8 +64,8 @@ __device__ __forceinline__ int hidden_blocks(const AttentionShape& shape, int fi
 }
 
 // The queries of a block of kRows. Grid: {blocks of queries, heads, batches}; where it is causal,
-// {heads, blocks of queries, groups of so many heads, of all batches}, the blocks with the most keys
-// first. A group's keys and values stay in the L2 until all of its blocks have read them.
+// {heads, blocks of queries, groups of so many heads, of all batches}, and the blocks with the most
+// keys come first. A group's keys and values stay in the L2 until all of its blocks have read them.
 template <bool kCausal, int kRows>
 struct QueryBlock {
   int query, head, batch;

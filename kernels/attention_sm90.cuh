@@ -13,7 +13,8 @@
 // Element: bf16 or f16. kConsumers: warpgroups with 64 queries each: 1, 2, or 3, for which heads of
 // 64 alone, without Scores, leave registers. kKeys: of a tile, a multiple of 16, at most
 // kMostTileKeys. Launch: kThreads threads, kSharedBytes of dynamic shared memory, and the grid that
-// QueryBlock says, of ceil(queries / kTileRows) blocks of queries. Tensor maps, rank 4, fastest first, SWIZZLE_128B, L2 promotion 256 B, zeros outside:
+// QueryBlock says, of ceil(queries / kTileRows) blocks of queries. Tensor maps, rank 4, fastest
+// first, SWIZZLE_128B, L2 promotion 256 B, zeros outside:
 //   q: extents {size, queries, heads, batches}, box {64, kTileRows, 1, 1}
 //   k, v: extents {size (value_size), keys, key_heads, batches}, box {64, kTileKeys, 1, 1}
 // Strides are those of the tensors, multiples of 16 bytes.
@@ -23,10 +24,10 @@
 // the first of them; grouped heads share them further. Where it is causal, the blocks with the most
 // keys are scheduled first, of all heads whose keys the L2 holds together, then those of the next
 // heads: of 128 heads of 2048 x 128 at once the L2 held none, 1.1 GB were read in place of 0.2 and
-// took 19 % longer. One warp copies. The warpgroups alternate on
-// the tensor cores: while one multiplies, the others compute exponentials (a multiprocessor does
-// only 16 of them per cycle). Each also issues the product of its next scores while it multiplies
-// the values by the current weights.
+// took 19 % longer. One warp copies. The warpgroups alternate on the tensor cores: while one
+// multiplies, the others compute exponentials (a multiprocessor does only 16 of them per cycle).
+// Each also issues the product of its next scores while it multiplies the values by the current
+// weights.
 
 // Tiles in shared memory, in boxes of 128-byte lines, and the products of 64 queries with them.
 template <typename Element, int kHead, int kRows, int kKeys>

@@ -44,6 +44,12 @@ void ContractionWriter::request_scales(bool together) {
   }
 }
 
+// Shared memory for those of columns that have one each, of two steps and each warpgroup.
+std::uint64_t ContractionWriter::scale_bytes(const TileWidth& width) const {
+  const bool each = !scales_.empty() && !tiled_shape().scales_together();
+  return each ? 2 * width.columns * width.consumers() * sizeof(float) : 0;
+}
+
 std::string ContractionWriter::scales_text() const {
   if (scales_.empty()) return "";
   return blocks({"step_scales"}) + "struct Scales {\n" + code_.parameters().members() + scales_ +

@@ -120,7 +120,8 @@ KernelFacts ContractionWriter::sm90_facts(const ProductTiling& tiling) const {
   const std::uint64_t stages =
       width.columns > 256 && accumulators > 0 ? width.stages - 1 : width.stages;
   return {.threads = 128 * (width.consumers() + 1),
-          .shared_bytes = stages * ((width.rows + width.columns) * 128 + 16) + accumulators + terms,
+          .shared_bytes = stages * ((width.rows + width.columns) * 128 + 16) + accumulators +
+                          terms + scale_bytes(width),
           .tile_rows = width.rows,
           .tile_columns = width.columns,
           .tile_depth = box_elements(),
@@ -181,10 +182,7 @@ void ContractionWriter::write_sm90() {
                                     : map_of(sources[i], lines[i], box_b));
   }
   if (!siblings_.empty()) product_.n = size.column_tiles(tile_n) * tile_n;
-  KernelFacts facts = sm90_facts(tiling);
-  if (scaled && !size.scales_together()) {
-    facts.shared_bytes += 2 * tile_n * tiling.width.consumers() * sizeof(float);
-  }
+  const KernelFacts facts = sm90_facts(tiling);
   const bool more =
       tiling.beside > 1 || tiling.width.rows != kTileRows || product_.groups > 0 || scaled;
   const std::string beside =

@@ -217,6 +217,7 @@ class ContractionWriter {
   bool scales_blocks() const;
   std::string scale_index(std::size_t which, std::string_view line, std::string_view depth) const;
   void request_scales(bool together);
+  std::uint64_t scale_bytes(const TileWidth& width) const;
   std::string scales_text() const;
   std::string made_scales() const;
   void write_scaled_blocks();

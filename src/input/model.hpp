@@ -22,7 +22,7 @@ struct ModelOrigin {
   std::uint64_t folded = 0;  // constants, arithmetic of shapes, what no output needs
   std::uint64_t opaque = 0;  // custom ops
   std::vector<Missing> missing;
-  std::vector<std::string> unstated;  // dims that have a value only where data is, counted as the least
+  std::vector<std::string> unstated;  // dims whose values depend on data
 };
 
 // What a model file says.

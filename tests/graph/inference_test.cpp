@@ -143,8 +143,9 @@ TEST_CASE("questions answer with bools, rounding keeps the type, curves are floa
     CHECK(made(op, R"("h", "i")", tensors) == "f16 [2, 3]");
   }
   for (const char* op :
-       {"erf", "exp2", "expm1", "log2", "softplus", "leaky_relu", "elu", "selu", "hardsigmoid",
-        "hardswish", "mish", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"}) {
+       {"erf",  "exp2",        "expm1",     "log2",  "softplus", "leaky_relu", "elu",
+        "selu", "hardsigmoid", "hardswish", "mish",  "tan",      "asin",       "acos",
+        "atan", "sinh",        "cosh",      "asinh", "acosh",    "atanh"}) {
     CHECK(made(op, R"("i")", tensors) == "f32 [3]");
     CHECK(made(op, R"("h")", tensors) == "f16 [2, 3]");
   }

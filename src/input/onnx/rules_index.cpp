@@ -287,8 +287,7 @@ bool write_rotary(OnnxImporter& in, const OnnxNode& node, std::int64_t count,
   if (shape.size() == 4) {
     return in.write(node, "rotary", {&*heads, &tables[0], &tables[1]}, std::move(attributes));
   }
-  const auto turned =
-      in.write_step("rotary", {&*heads, &tables[0], &tables[1]}, std::move(attributes));
+  const auto turned = in.write_step("rotary", {&*heads, &tables[0], &tables[1]}, attributes);
   const auto result = turned ? in.reshape(*turned, shape) : std::nullopt;
   if (result) in.alias(node, *result);
   return result.has_value();

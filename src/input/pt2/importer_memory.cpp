@@ -1,6 +1,7 @@
 // Memory that in-place ops overwrite, and the views of it.
 
 #include <algorithm>
+#include <functional>
 
 #include "core/checked.hpp"
 #include "core/text.hpp"
@@ -38,8 +39,9 @@ bool Pt2Importer::is_last_reader(std::size_t frame, const ProgramNode& node,
                                  std::uint32_t storage) const {
   const Frame& own = frames_[frame];
   const std::vector<ProgramNode>& nodes = own.graph->nodes;
+  const std::less<> before;
+  if (before(&node, nodes.data()) || !before(&node, nodes.data() + nodes.size())) return false;
   const auto place = static_cast<std::size_t>(&node - nodes.data());
-  if (place >= nodes.size()) return false;
   return std::ranges::none_of(own.names, [&](const auto& name) {
     if (bindings_[name.second].storage != storage) return false;
     const auto last = own.last_read.find(name.first);

@@ -101,7 +101,7 @@ class Problem:
             self.operands = [q, k, v]
             self.extra = [struct.pack("9q", *[t.stride(d) for t in (q, k, v) for d in (2, 1, 0)])]
         tiles = -(-queries // rows)
-        self.grid = (heads, batches, tiles) if causal and sm == 90 else (tiles, heads, batches)
+        self.grid = (heads * batches, tiles, 1) if causal and sm == 90 else (tiles, heads, batches)
 
     def launch(self, kernel):
         kernel.launch(self.grid, self.threads, self.shared, *self.operands, self.shape, *self.extra,
