@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "core/checked.hpp"
@@ -225,7 +224,7 @@ std::optional<OnnxKnown> rotated(OnnxImporter& in, const OnnxNode& node, const G
   }
   const std::uint64_t turned = 2 * given[0]->type.shape[1];
   if (turned != of.size) attributes.push_back({"rotated", size_of(turned)});
-  return in.write_step("rotary", {&heads, &*cosines, &*sines}, std::move(attributes));
+  return in.write_step("rotary", {&heads, &*cosines, &*sines}, attributes);
 }
 
 // New keys or values behind those of earlier tokens, which are all that are read.
