@@ -84,6 +84,33 @@ std::optional<GridPart> grid_part(const StridedMap& map, const Shape& shape) {
       at = strides[i] * shape[i];
     }
   }
+  for (GridPart::Axis& along : part.axes) {
+    if (along.count == 1) along.step = 1;
+  }
+  return part;
+}
+
+StridedMap map_of(const GridPart& part, const Shape& shape) {
+  const std::vector<std::uint64_t> strides = strides_of(shape);
+  StridedMap map;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    const GridPart::Axis& along = part.axes[i];
+    map.offset += along.first * strides[i];
+    map.append(along.count, along.step * strides[i]);
+  }
+  return map;
+}
+
+std::optional<GridPart> part_within(GridPart part, std::size_t axis, std::uint64_t begin,
+                                    std::uint64_t length) {
+  GridPart::Axis& along = part.axes[axis];
+  const std::uint64_t before =
+      begin > along.first ? (begin - along.first + along.step - 1) / along.step : 0;
+  const std::uint64_t first = along.first + before * along.step;
+  if (before >= along.count || first >= begin + length) return std::nullopt;
+  const std::uint64_t count =
+      std::min(along.count - before, (begin + length - first - 1) / along.step + 1);
+  along = {.first = first - begin, .step = count == 1 ? 1 : along.step, .count = count};
   return part;
 }
 

@@ -1,19 +1,13 @@
 #include "plan/overlaps.hpp"
 
 #include <algorithm>
-#include <map>
-#include <optional>
 #include <utility>
+
+#include "graph/axis.hpp"
+#include "graph/operand_map.hpp"
 
 namespace fusecalc {
 namespace {
-
-// An input that takes a known part of its value.
-struct PartialInput {
-  std::size_t input = 0;
-  TensorId window = kNone;  // kNone where the op takes a part of that, too
-  StridedMap map;
-};
 
 // What tells the places that inputs take from those that others do.
 class PlaceNumbers {
@@ -26,7 +20,10 @@ class PlaceNumbers {
   }
   // What a gather takes of its table: the same as others that have equal indices.
   std::uint32_t of(const OpGraph& graph, const Op& op, const Outline::Input& table) {
-    Key key = {static_cast<std::uint64_t>(op.row->family)};
+    // An embedding is a gather along the first axis.
+    const bool embeds = op.row->family == OpFamily::kEmbedding;
+    const auto family = embeds ? OpFamily::kGather : op.row->family;
+    Key key = {static_cast<std::uint64_t>(family)};
     bool found = false;  // the table
     for (const Operand& operand : op.operands) {
       const bool is_table = operand.tensor == table.tensor && !found;
@@ -37,11 +34,7 @@ class PlaceNumbers {
     }
     const Shape& shape = graph.tensors[table.tensor].type.shape;
     key.insert(key.end(), shape.begin(), shape.end());
-    if (op.attributes->axes) {
-      for (const std::int64_t axis : *op.attributes->axes) {
-        key.push_back(static_cast<std::uint64_t>(axis));
-      }
-    }
+    key.push_back(axis_of(op, shape.size()));
     return of(std::move(key));
   }
 
@@ -58,20 +51,16 @@ class PlaceNumbers {
 
 using KnownParts = std::vector<std::optional<GridPart>>;
 
-// What the inputs take, where it is a grid of the value, be it in its shape or in a row.
-KnownParts grids_of(const Tensor& value, const std::vector<PartialInput>& inputs) {
-  KnownParts most;
-  std::ptrdiff_t known = 0;
-  for (const Shape& shape : {value.type.shape, Shape{value.elements}}) {
-    KnownParts parts;
-    for (const PartialInput& input : inputs) parts.push_back(grid_part(input.map, shape));
-    const std::ptrdiff_t grids = std::ranges::count_if(
-        parts, [](const std::optional<GridPart>& part) { return part.has_value(); });
-    if (grids <= known) continue;
-    known = grids;
-    most = std::move(parts);
-  }
-  return most;
+// What the inputs take in a value of this shape, where it is a grid.
+KnownParts grids_of(const std::vector<PartialInput>& inputs, const Shape& shape) {
+  KnownParts parts;
+  parts.reserve(inputs.size());
+  for (const PartialInput& input : inputs) parts.push_back(grid_part(input.map, shape));
+  return parts;
+}
+
+std::ptrdiff_t known(const KnownParts& parts) {
+  return std::ranges::count_if(parts, &std::optional<GridPart>::has_value);
 }
 
 // Whether parts have elements in common that would count twice. What is read of equal windows
@@ -99,6 +88,27 @@ bool takes_named(const OpGraph& graph, OpId op, const Outline::Input& input) {
          input.window == input.value;
 }
 
+// Which operand of the op this input is.
+std::size_t operand_of(const OpGraph& graph, OpId id, const Outline::Input& input) {
+  const std::vector<Operand>& operands = graph.ops[id].operands;
+  std::ptrdiff_t inputs = &input - graph.outline.inputs_of(id).data();
+  std::size_t operand = 0;
+  while (operands[operand].tensor == kNone || inputs-- > 0) ++operand;
+  return operand;
+}
+
+// What a concat takes of an operand for a part of its result.
+std::optional<GridPart> part_joined(const OpGraph& graph, const Op& op, std::size_t operand,
+                                    const GridPart& result) {
+  const auto extent = [&](std::size_t i, std::size_t axis) {
+    return graph.tensors[op.operands[i].tensor].type.shape[axis];
+  };
+  const std::size_t axis = axis_of(op, result.axes.size());
+  std::uint64_t begin = 0;
+  for (std::size_t i = 0; i < operand; ++i) begin += extent(i, axis);
+  return part_within(result, axis, begin, extent(operand, axis));
+}
+
 }  // namespace
 
 std::optional<StridedMap> part_taken_by(const OpGraph& graph, const Op& op,
@@ -115,8 +125,7 @@ std::optional<StridedMap> part_taken_by(const OpGraph& graph, const Op& op,
   return map;
 }
 
-Overlaps::Overlaps(const OpGraph& graph) {
-  constexpr std::size_t kMostInputs = 256;
+Overlaps::Overlaps(const OpGraph& graph) : graph_(graph) {
   if (graph.ops.empty()) return;
   inputs_ = graph.outline.inputs_of(0).data();
   PlaceNumbers numbers;
@@ -137,20 +146,66 @@ Overlaps::Overlaps(const OpGraph& graph) {
       ++count;
     }
   }
-  for (const auto& [value, inputs] : partial) {
-    if (inputs.size() < 2 || inputs.size() > kMostInputs) continue;
-    const KnownParts parts = grids_of(graph.tensors[value], inputs);
-    if (!any_overlap(parts, inputs)) continue;
-    part_of_.resize(count, kNone);
-    overlaps_.resize(graph.tensors.size(), false);
-    overlaps_[value] = true;
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (!parts[i]) continue;
-      const auto known = std::ranges::find(parts_, *parts[i]);
-      part_of_[inputs[i].input] = static_cast<std::uint32_t>(known - parts_.begin());
-      if (known == parts_.end()) parts_.push_back(*parts[i]);
-    }
+  for (const auto& [value, inputs] : partial) add_parts(value, inputs, count);
+}
+
+void Overlaps::add_parts(TensorId value, const std::vector<PartialInput>& inputs,
+                         std::size_t count) {
+  constexpr std::size_t kMostInputs = 256;
+  if (inputs.size() > kMostInputs) return;
+  const Tensor& tensor = graph_.tensors[value];
+  KnownParts parts = grids_of(inputs, tensor.type.shape);
+  KnownParts of_row = grids_of(inputs, {tensor.elements});
+  const bool as_row = known(of_row) > known(parts);
+  if (as_row) parts = std::move(of_row);
+  if (known(parts) == 0) return;
+  part_of_.resize(count, nullptr);
+  overlaps_.resize(graph_.tensors.size(), false);
+  as_rows_.resize(graph_.tensors.size(), false);
+  overlaps_[value] = inputs.size() > 1 && any_overlap(parts, inputs);
+  as_rows_[value] = as_row;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (parts[i]) part_of_[inputs[i].input] = &*parts_.insert(std::move(*parts[i])).first;
   }
+}
+
+Shape Overlaps::shape_of(TensorId value) const {
+  const Tensor& tensor = graph_.tensors[value];
+  return !as_rows_.empty() && as_rows_[value] ? Shape{tensor.elements} : tensor.type.shape;
+}
+
+Overlaps::Image Overlaps::image(OpId op, const Outline::Input& input, const GridPart* result) {
+  const auto [found, added] = images_.try_emplace({index_of(input), result});
+  if (added) found->second = find_image(op, input, *result);
+  return found->second;
+}
+
+Overlaps::Image Overlaps::find_image(OpId id, const Outline::Input& input, const GridPart& result) {
+  const Op& op = graph_.ops[id];
+  const std::size_t operand = operand_of(graph_, id, input);
+  const Tensor& tensor = graph_.tensors[input.tensor];
+  // Of what an op states that it reads, only the number is known.
+  const bool stated = op.operands[operand].reads <
+                      std::min(tensor.elements, graph_.tensors[op.outputs[0]].elements);
+  if (stated || tensor.maps.size() > 1) return {};
+  std::optional<StridedMap> map = map_of(result, shape_of(op.outputs[0]));
+  if (op.row->family == OpFamily::kConcat) {
+    const std::optional<GridPart> joined_part =
+        grid_part(*map, graph_.tensors[op.outputs[0]].type.shape);
+    if (!joined_part) return {};
+    const std::optional<GridPart> part = part_joined(graph_, op, operand, *joined_part);
+    if (!part) return {.known = true};
+    map = map_of(*part, tensor.type.shape);
+  } else if (const auto of_op = operand_map(graph_, op, operand)) {
+    map = joined(*map, *of_op);
+  } else {
+    return {};
+  }
+  if (map && !tensor.maps.empty()) map = joined(*map, tensor.maps.front());
+  if (!map) return {};
+  std::optional<GridPart> part = grid_part(*map, shape_of(input.value));
+  if (!part) return {};
+  return {.known = true, .part = &*parts_.insert(std::move(*part)).first};
 }
 
 }  // namespace fusecalc

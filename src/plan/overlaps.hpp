@@ -1,7 +1,11 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "graph/grid_part.hpp"
@@ -13,33 +17,56 @@ namespace fusecalc {
 std::optional<StridedMap> part_taken_by(const OpGraph& graph, const Op& op,
                                         const Outline::Input& input);
 
-// Which places of values ops take, by views, slices or indices. And of which values they take
-// parts, by views or slices, that have elements in common: in a kernel, such elements count once.
-// (Parts that have none in common need no places: they add up.)
+// An input that takes a known part of its value.
+struct PartialInput {
+  std::size_t input = 0;
+  TensorId window = kNone;  // kNone where the op takes a part of that, too
+  StridedMap map;
+};
+
+// Which places of values ops take, by views, slices or indices, or for a part of their result. In a
+// kernel, elements that several of them take count once.
 class Overlaps {
  public:
   explicit Overlaps(const OpGraph& graph);
 
-  bool of(TensorId value) const { return !parts_.empty() && overlaps_[value]; }
-  // What the op that has this input takes of such a value; null where that is not known by place.
-  // Equal parts are one.
+  // Whether ops take parts of it, by views or slices, that have elements in common. (Parts that
+  // have none add up.)
+  bool of(TensorId value) const { return !overlaps_.empty() && overlaps_[value]; }
+  // What the op that has this input takes of its value; null where that is not known by place, or
+  // is all of it. Equal parts are one.
   const GridPart* part_of(const Outline::Input& input) const {
-    const std::uint32_t part = part_of_[static_cast<std::size_t>(&input - inputs_)];
-    return part == kNone ? nullptr : &parts_[part];
+    return part_of_.empty() ? nullptr : part_of_[index_of(input)];
   }
-  // Equal for inputs that take the same places of their values; kNone where places are not known,
-  // or are all.
-  std::uint32_t places_of(const Outline::Input& input) const {
-    return places_of_[static_cast<std::size_t>(&input - inputs_)];
-  }
+  // Equal for inputs that take the same places of their values, where these are no grids in them;
+  // kNone where places are not known, or are all.
+  std::uint32_t places_of(const Outline::Input& input) const { return places_of_[index_of(input)]; }
+
+  // What an op takes of an input's value for a part of its result.
+  struct Image {
+    bool known = false;
+    const GridPart* part = nullptr;  // null: nothing, if that is known
+  };
+  Image image(OpId op, const Outline::Input& input, const GridPart* result);
 
  private:
+  std::size_t index_of(const Outline::Input& input) const {
+    return static_cast<std::size_t>(&input - inputs_);
+  }
+  // The shape in which parts of a value are told: its own, or that of a row.
+  Shape shape_of(TensorId value) const;
+  void add_parts(TensorId value, const std::vector<PartialInput>& inputs, std::size_t count);
+  Image find_image(OpId op, const Outline::Input& input, const GridPart& result);
+
+  const OpGraph& graph_;
   const Outline::Input* inputs_ = nullptr;  // of all ops
-  std::vector<GridPart> parts_;
+  std::set<GridPart> parts_;
+  std::map<std::pair<std::size_t, const GridPart*>, Image> images_;
   std::vector<std::uint32_t> places_of_;  // per input
-  // Where there are parts: per input, in parts_ or kNone, and per tensor.
-  std::vector<std::uint32_t> part_of_;
+  // Where there are parts: per input, and per tensor.
+  std::vector<const GridPart*> part_of_;
   std::vector<bool> overlaps_;
+  std::vector<bool> as_rows_;
 };
 
 }  // namespace fusecalc

@@ -12,6 +12,12 @@ namespace {
 
 constexpr std::uint64_t kSectorBytes = 32;
 
+// Numbers of parts (TakenPart): of what views show, of what one operand takes, and of places that
+// Overlaps numbers.
+constexpr std::uint64_t kOfWindows = 0;
+constexpr std::uint64_t kOfEdges = std::uint64_t{1} << 32U;
+constexpr std::uint64_t kOfPlaces = std::uint64_t{2} << 32U;
+
 std::uint64_t bit(std::uint64_t phase) { return std::uint64_t{1} << phase; }
 
 // Elements of one value that a thread block must hold to hold a row: the row itself, or, where
@@ -34,7 +40,8 @@ PhaseFinder::PhaseFinder(const OpGraph& graph)
       places_(graph.ops.size()),
       slots_(graph.tensors.size()),
       window_slots_(graph.tensors.size()),
-      overlaps_(graph) {}
+      overlaps_(graph),
+      taken_slots_(graph.tensors.size()) {}
 
 ResolvedKernel PhaseFinder::resolve(const Kernel& kernel) {
   if (kernel != kernel_) resolve_operands(kernel);
@@ -66,8 +73,7 @@ void PhaseFinder::resolve_operands(const Kernel& kernel) {
   made_.assign(made, {});
   phases_.reads.clear();
   windows_.clear();
-  overlapping_.clear();
-  parts_.clear();
+  taken_count_ = 0;
   edges_.resize(std::max<std::size_t>(edges_.size(), edges));
   Edge* edge = edges_.data();
   for (std::uint32_t i = 0; i < kernel.size(); ++i) {
@@ -225,6 +231,8 @@ PhaseFinder::OpDemand PhaseFinder::demand_on(std::size_t place) {
   for (std::size_t k = 0; k < results.size(); ++k) {
     const Outline::Result& result = results[k];
     Demand& needed = demands_[first_made_[place] + k];
+    if (needed.taken != kNone) needed.elements = elements_of(taken_[needed.taken]);
+    if (needed.whole) needed.elements = result.elements;
     demand.keeps = demand.keeps || kept_elements(result, needed.elements) > 0;
     if (needed_outside(place, result)) {
       ++phases_.written[place];
@@ -233,8 +241,6 @@ PhaseFinder::OpDemand PhaseFinder::demand_on(std::size_t place) {
     }
     if (needed.phases == 0) continue;
     any = true;
-    demand.part =
-        demand.part == kNoPart || demand.part == needed.part ? needed.part : kSeveralParts;
     // All of a result needs all that its op reads, however small the result is.
     const bool all = needed.elements >= result.elements;
     demand.elements = std::max(demand.elements, all ? kMaxCount : needed.elements);
@@ -272,64 +278,133 @@ void PhaseFinder::run_backward(const Kernel& kernel) {
     const std::span<const Edge> edges = edges_of(i);
     for (const Edge& edge : edges) {
       const Outline::Input& input = *edge.input;
-      std::uint64_t touched = input.touched;
-      // Windows overlap and leave gaps: for a part of the result all counts that they touch.
-      if (facts.moves() && facts.access != Access::kWindow) {
-        touched = std::min(touched, demand.elements);
-      }
-      if (demand.keeps) touched = std::max(touched, kept_elements(i, input.storage));
-      const Part part = part_of(i, edge, touched, demand);
-      // Of what an op reads elsewhere, no other need is known to be of the same elements.
-      const bool known = reads_in_step(i, input) || overlaps_.places_of(input) != kNone;
-      if (known) touched = added_by_part(edge, part, touched);
       std::uint64_t phases = needed;
       // The rows are read before and after they are reduced, their weights only after.
       const bool row = &edge - edges.data() < facts.row_inputs;
       if (twice) phases = (row ? needed : 0) | after_rows;
-      if (!edge.inside()) {
-        add_read(edge, touched, phases);
-        continue;
+      if (edge.inside()) {
+        demands_[edge.value].phases |= phases;
+      } else {
+        read_phases_[edge.value] |= reads_full(input) ? phases : 1;
       }
-      Demand& sum = demands_[edge.value];
-      sum.phases |= phases;
-      sum.part = sum.part == kNoPart || sum.part == part ? part : kSeveralParts;
-      touched = added_by(input, touched);
-      sum.elements = sum.elements > input.elements - std::min(touched, input.elements)
-                         ? input.elements
-                         : sum.elements + touched;
+      take(i, edge, demand);
     }
+  }
+  for (std::size_t i = 0; i < taken_count_; ++i) {
+    if (taken_[i].read == kNone) continue;
+    Phases::Use& use = phases_.reads[taken_[i].read];
+    const std::uint64_t room = use.size - use.elements;
+    use.elements += std::min(room, elements_of(taken_[i]));
   }
 }
 
 // Whether an op computes each element from the one at the same place of the operand.
 bool PhaseFinder::reads_in_step(std::size_t place, const Outline::Input& input) const {
   const Outline::OpFacts& facts = outline_[kernel_[place]];
-  return facts.op_class == OpClass::kPointwise && facts.access == Access::kSame &&
+  return facts.op_class == OpClass::kPointwise && facts.access == Access::kSame && !facts.opaque &&
          input.view == Access::kSame && input.elements == facts.work;
 }
 
-PhaseFinder::Part PhaseFinder::part_of(std::size_t place, const Edge& edge, std::uint64_t touched,
-                                       const OpDemand& demand) const {
+// What the op at this place takes of an operand.
+void PhaseFinder::take(std::size_t place, const Edge& edge, const OpDemand& demand) {
   const Outline::Input& input = *edge.input;
-  const std::uint32_t places = overlaps_.places_of(input);
-  if (places != kNone && touched == input.touched) return kOfPlaces + places;
-  if (input.window != input.value && touched == graph_.tensors[input.window].shown) {
-    return 1 + Part{input.window};
+  find_parts(place, edge, demand);
+  if (parts_.elements(unions_) >= input.elements) {
+    if (edge.inside()) {
+      demands_[edge.value].whole = true;
+    } else {
+      phases_.reads[edge.value].elements = phases_.reads[edge.value].size;
+    }
+    return;
   }
-  if (!reads_in_step(place, input)) {
-    return kOfEdges + static_cast<std::uint64_t>(&edge - edges_.data());
-  }
-  const bool less = touched < input.touched;
-  return less && demand.part != kSeveralParts ? demand.part : kOfOps + place;
+  Taken& taken = taken_of(edge);
+  parts_.for_each([&](const TakenPart& part) {
+    if (part.elements == 0 || taken.parts.has(part)) return;
+    taken.parts.add(part);
+    taken.apart += std::min(taken.size - taken.apart, added_apart(input, part.elements));
+  });
+  if (parts_.overlap() || overlaps_.of(input.value)) taken.parts.set_overlap();
 }
 
-// How many elements of the value are touched for the first time, as far as parts tell.
-std::uint64_t PhaseFinder::added_by_part(const Edge& edge, Part part, std::uint64_t touched) {
+// The same, in parts_.
+void PhaseFinder::find_parts(std::size_t place, const Edge& edge, const OpDemand& demand) {
+  const Outline::OpFacts& facts = outline_[kernel_[place]];
   const Outline::Input& input = *edge.input;
-  if (touched >= input.elements || input.window != input.value) return touched;
-  std::uint64_t& known = parts_[{edge.value, edge.inside(), part}];
-  const std::uint64_t before = std::exchange(known, std::max(known, touched));
-  return known - before;
+  std::uint64_t touched = input.touched;
+  parts_.clear();
+  // Windows overlap and leave gaps: for a part of the result all counts that they touch.
+  if (facts.moves() && facts.access != Access::kWindow && !demand.all()) {
+    touched = std::min(touched, demand.elements);
+    const bool known = find_images(place, edge);
+    const std::uint64_t together = parts_.elements(unions_);
+    const bool part = together < input.touched && (known || together <= touched);
+    if (part && !demand.keeps) return;
+    parts_.clear();
+  }
+  if (demand.keeps) touched = std::max(touched, kept_elements(place, input.storage));
+  parts_.add(touched == input.touched ? own_part(edge) : unknown_part(edge, touched));
+}
+
+// For what is needed of its results; returns whether all places are known.
+bool PhaseFinder::find_images(std::size_t place, const Edge& edge) {
+  const Outline::Input& input = *edge.input;
+  const bool in_step = reads_in_step(place, input);
+  std::uint64_t unknown = 0;  // elements
+  const auto add = [&](const TakenPart& part) {
+    if (!parts_.has(part)) parts_.add(part);
+  };
+  for (std::uint32_t made = first_made_[place]; made < first_made_[place + 1]; ++made) {
+    if (demands_[made].taken == kNone) continue;
+    taken_[demands_[made].taken].parts.for_each([&](const TakenPart& part) {
+      if (part.grid == nullptr && in_step) return add(part);
+      const Overlaps::Image image = part.grid == nullptr
+                                        ? Overlaps::Image{}
+                                        : overlaps_.image(kernel_[place], input, part.grid);
+      if (!image.known) unknown = std::min(unknown + part.elements, input.touched);
+      if (image.part != nullptr) add({.grid = image.part, .elements = image.part->elements()});
+    });
+  }
+  if (unknown > 0) parts_.add(unknown_part(edge, unknown));
+  parts_.set_overlap();
+  return parts_.others().empty();
+}
+
+// What an op takes of an operand for all of its results.
+TakenPart PhaseFinder::own_part(const Edge& edge) const {
+  const Outline::Input& input = *edge.input;
+  TakenPart part = unknown_part(edge, input.touched);
+  if (const GridPart* grid = overlaps_.part_of(input))
+    return {.grid = grid, .elements = input.touched};
+  if (const std::uint32_t places = overlaps_.places_of(input); places != kNone) {
+    part.number = kOfPlaces + places;
+  } else if (input.window != input.value && input.touched == graph_.tensors[input.window].shown) {
+    part.number = kOfWindows + input.window;
+  }
+  return part;
+}
+
+// Of which no other part is known to have elements.
+TakenPart PhaseFinder::unknown_part(const Edge& edge, std::uint64_t elements) const {
+  const auto number = static_cast<std::uint64_t>(&edge - edges_.data());
+  return {.number = kOfEdges + number, .elements = elements};
+}
+
+PhaseFinder::Taken& PhaseFinder::taken_of(const Edge& edge) {
+  Slot& slot = taken_slots_[edge.input->value];
+  if (slot.stamp == current_) return taken_[slot.index];
+  slot = {.stamp = current_, .index = static_cast<std::uint32_t>(taken_count_++)};
+  if (taken_.size() < taken_count_) taken_.emplace_back();
+  if (edge.inside()) demands_[edge.value].taken = slot.index;
+  Taken& taken = taken_[slot.index];
+  taken.read = edge.inside() ? kNone : edge.value;
+  taken.size = edge.input->elements;
+  taken.apart = 0;
+  taken.parts.clear();
+  return taken;
+}
+
+std::uint64_t PhaseFinder::elements_of(const Taken& taken) {
+  return std::min(taken.apart, taken.parts.elements(unions_));
 }
 
 PhaseFinder::Window& PhaseFinder::window_of(TensorId window) {
@@ -341,8 +416,8 @@ PhaseFinder::Window& PhaseFinder::window_of(TensorId window) {
   return windows_[slot.index];
 }
 
-// How many elements are touched for the first time by a reader that touches so many, where parts of
-// a value do not overlap: what several readers take of one window, and of windows that are parts of
+// How many elements are touched for the first time by a reader that touches so many, as if no parts
+// of a value overlapped: what several readers take of one window, and of windows that are parts of
 // it, adds up to the window at most.
 std::uint64_t PhaseFinder::added_apart(const Outline::Input& input, std::uint64_t touched) {
   if (input.window == input.value) return touched;
@@ -352,38 +427,6 @@ std::uint64_t PhaseFinder::added_apart(const Outline::Input& input, std::uint64_
     window.touched += touched;
   }
   return touched;
-}
-
-// The same where they may. The order of readers does not matter to the sum.
-std::uint64_t PhaseFinder::added_by(const Outline::Input& input, std::uint64_t touched) {
-  const std::uint64_t apart = added_apart(input, touched);
-  if (!overlaps_.of(input.value)) return apart;
-  auto sum = std::ranges::find(overlapping_, input.value, &Overlap::value);
-  if (sum == overlapping_.end()) {
-    overlapping_.push_back({.value = input.value, .parts = {}});
-    sum = overlapping_.end() - 1;
-  }
-  const GridPart* part = touched == input.touched ? overlaps_.part_of(input) : nullptr;
-  if (part == nullptr) {
-    sum->others = std::min(sum->others + touched, input.elements);
-  } else if (!std::ranges::binary_search(sum->parts, part)) {
-    sum->parts.insert(std::ranges::lower_bound(sum->parts, part), part);
-    const auto [known, added] = unions_.try_emplace(sum->parts, input.elements);
-    if (added) known->second = elements_of_union(sum->parts).value_or(input.elements);
-    sum->of_parts = known->second;
-  }
-  sum->apart = std::min(sum->apart + apart, input.elements);
-  const std::uint64_t before = sum->elements;
-  sum->elements = std::max(before, std::min(sum->apart, sum->of_parts + sum->others));
-  return sum->elements - before;
-}
-
-void PhaseFinder::add_read(const Edge& edge, std::uint64_t touched, std::uint64_t needed_in) {
-  Phases::Use& use = phases_.reads[edge.value];
-  touched = added_by(*edge.input, touched);
-  use.elements =
-      touched > use.size - std::min(use.elements, use.size) ? use.size : use.elements + touched;
-  read_phases_[edge.value] |= reads_full(*edge.input) ? needed_in : 1;
 }
 
 // What Phases::begins_in is of an op whose readers have theirs.

@@ -5,15 +5,15 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
-#include <map>
 #include <optional>
 #include <span>
-#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "core/checked.hpp"
 #include "plan/kernel.hpp"
 #include "plan/overlaps.hpp"
+#include "plan/taken.hpp"
 
 namespace fusecalc {
 
@@ -137,31 +137,25 @@ class PhaseFinder {
   void run_backward(const Kernel& kernel);
   void find_held(const Kernel& kernel);
   Edge edge_of(const Outline::Input& input, std::uint32_t reader);
-  void add_read(const Edge& edge, std::uint64_t touched, std::uint64_t needed_in);
   static std::uint64_t kept_elements(const Outline::Result& result, std::uint64_t used_inside);
   std::uint64_t kept_elements(std::size_t place, TensorId storage) const;
+  bool reads_in_step(std::size_t place, const Outline::Input& input) const;
   bool is_full(std::uint64_t elements) const { return !phases_.rows.empty() && elements >= space_; }
 
-  // Which elements of a value are needed, where these are not all: two needs of one part are of the
-  // same elements. A number for a view, for places, for all that an op computes, or for what one
-  // operand shows.
-  using Part = std::uint64_t;
-  static constexpr Part kNoPart = 0;
-  static constexpr Part kOfOps = Part{1} << 32U;     // and the op's place
-  static constexpr Part kOfEdges = Part{2} << 32U;   // and the operand's
-  static constexpr Part kOfPlaces = Part{3} << 32U;  // and their number (Overlaps)
-  static constexpr Part kSeveralParts = std::numeric_limits<Part>::max();
-
-  // What readers inside of the kernel need of a value: in which phases, and how many elements.
+  // What readers inside of the kernel need of a value: in which phases, and of which elements.
   struct Demand {
     std::uint64_t phases = 0;
-    std::uint64_t elements = 0;
-    Part part = kNoPart;
+    bool whole = false;
+    std::uint32_t taken = kNone;  // its place in taken_, if that is a part
+    std::uint64_t elements = 0;   // known once all readers have been seen
   };
   // What is needed of an op: the phases of its full-size results, and the elements that its inputs
   // serve, those of the result with the largest demand; kMaxCount for all.
-  struct OpDemand : Demand {
+  struct OpDemand {
+    std::uint64_t phases = 0;
+    std::uint64_t elements = 0;
     bool keeps = false;  // its readers need elements that it may leave as they were
+    bool all() const { return elements == kMaxCount; }
   };
   OpDemand demand_on(std::size_t place);
 
@@ -187,23 +181,23 @@ class PhaseFinder {
     PhaseRange read_in;
   };
   Window& window_of(TensorId window);
-  // What ops of the kernel take of a value whose parts overlap.
-  struct Overlap {
-    TensorId value = kNone;
-    std::vector<const GridPart*> parts;  // sorted
-    std::uint64_t of_parts = 0;          // elements of all parts together
-    std::uint64_t others = 0;            // the sum of what is taken otherwise
-    std::uint64_t apart = 0;             // the sum of all, as if no parts overlapped
-    std::uint64_t elements = 0;          // the smaller of both
+  // What ops of the kernel take of a value of which none takes all.
+  struct Taken {
+    std::uint32_t read = kNone;  // its place in phases_.reads, if it is one
+    std::uint64_t size = 0;      // of the value
+    std::uint64_t apart = 0;     // the sum of what is taken, as if no parts overlapped
+    TakenParts parts;
   };
   std::uint32_t made_by(std::size_t place, TensorId value) const;
-  bool reads_in_step(std::size_t place, const Outline::Input& input) const;
-  Part part_of(std::size_t place, const Edge& edge, std::uint64_t touched,
-               const OpDemand& demand) const;
-  std::uint64_t added_by_part(const Edge& edge, Part part, std::uint64_t touched);
+  void take(std::size_t place, const Edge& edge, const OpDemand& demand);
+  void find_parts(std::size_t place, const Edge& edge, const OpDemand& demand);
+  bool find_images(std::size_t place, const Edge& edge);
+  TakenPart own_part(const Edge& edge) const;
+  TakenPart unknown_part(const Edge& edge, std::uint64_t elements) const;
+  Taken& taken_of(const Edge& edge);
+  std::uint64_t elements_of(const Taken& taken);
   std::uint8_t first_phase(std::size_t place) const;
   void find_read_ranges(const Kernel& kernel);
-  std::uint64_t added_by(const Outline::Input& input, std::uint64_t touched);
   std::uint64_t added_apart(const Outline::Input& input, std::uint64_t touched);
   // Whether the op reads as many elements as the kernel loops over.
   bool reads_full(const Outline::Input& input) const {
@@ -232,11 +226,12 @@ class PhaseFinder {
   std::vector<PhaseRange> made_ranges_;     // parallel to made_
   std::vector<std::uint8_t> needed_from_;   // parallel to made_: the first phase with a reader
   std::vector<Window> windows_;
-  const Overlaps overlaps_;
-  std::vector<Overlap> overlapping_;                              // of few values
-  std::map<std::vector<const GridPart*>, std::uint64_t> unions_;  // elements of parts together
-  // Of parts of values, by the value's place and whether the kernel makes it: how many elements.
-  std::map<std::tuple<std::uint32_t, bool, Part>, std::uint64_t> parts_;
+  Overlaps overlaps_;
+  GridUnions unions_;
+  std::vector<Slot> taken_slots_;  // of values
+  std::vector<Taken> taken_;       // of the first so many
+  std::size_t taken_count_ = 0;
+  TakenParts parts_;  // what one op takes of an operand
 };
 
 inline PhaseFinder& ResolvedKernel::finder() const {

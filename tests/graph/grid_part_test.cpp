@@ -97,3 +97,21 @@ TEST_CASE("unions of parts as large as a file may state are told at once") {
   const GridPart large{.axes = {{.first = 0, .step = 5003, .count = 9}}};
   CHECK(!elements_of_union(std::vector{&halves, &large}));
 }
+
+TEST_CASE("a part leads back to the elements that it has") {
+  const GridPart part{.axes = {{.first = 1, .step = 2, .count = 2}, {.first = 3, .count = 4}}};
+  const StridedMap map = map_of(part, {5, 10});
+  CHECK(map(0) == 13);
+  CHECK(map(3) == 16);
+  CHECK(map(4) == 33);
+  CHECK(grid_part(map, {5, 10}) == part);
+}
+
+TEST_CASE("of a part, what lies in a range of an axis is a part of that range") {
+  const GridPart part{.axes = {{.first = 1, .step = 3, .count = 4}}};  // 1, 4, 7, 10
+  CHECK(part_within(part, 0, 2, 6) == GridPart{.axes = {{.first = 2, .step = 3, .count = 2}}});
+  CHECK(part_within(part, 0, 4, 1) == GridPart{.axes = {{.first = 0}}});
+  CHECK(part_within(part, 0, 0, 20) == part);
+  CHECK_FALSE(part_within(part, 0, 5, 2));
+  CHECK_FALSE(part_within(part, 0, 11, 9));
+}

@@ -44,19 +44,14 @@ class Op:
 
     def __init__(self, name, reads, results, local):
         self.name, self.reads, self.results, self.local = name, reads, results, local
-        self.places = {}  # of what it takes of a tensor's value, where they are known
         self.pointwise = False
-        self.taken = {}  # what tells that from what other ops take
+        self.taken = {}  # what it takes of a tensor's value: the places, or what tells them from others
+        self.sources = {}  # of an operand: the element of it for each of the result, or None
 
-    def part_taken(self, tensor, elements):
-        """Equal for ops that take the same elements of their tensors, in the same order, or by the same indices."""
-        part = self.taken.get(tensor)
-        if part is None and tensor.places is not None:
-            part = (tensor.value.size, tuple(tensor.places))
-        if part is None or elements == tensor.value.size:
-            return None
-        whole = dict(self.reads)[tensor] if part[0] == "named" else len(set(part[1]))
-        return part if elements == whole else None
+    def in_step(self, tensor):
+        """Whether each element comes from the one at the same place of the value."""
+        return (self.pointwise and tensor.shown is tensor.value and
+                tensor.value.size == self.results[0].size)
 
 
 class DemandList:
@@ -72,7 +67,7 @@ class DemandList:
             self.input([self.rows, self.columns])
         steps = [self.custom, self.custom, self.custom, self.scatter, self.scatter, self.scatter,
                  self.patch, self.cut, self.cut, self.gather, self.unary, self.unary, self.pair,
-                 self.cast, self.join, self.transpose, self.total, self.norm, self.view,
+                 self.cast, self.join, self.repeat, self.transpose, self.total, self.norm, self.view,
                  self.view, self.view]
         for _ in range(rng.randint(2, 12)):
             rng.choice(steps)()
@@ -121,19 +116,38 @@ class DemandList:
 
     def unary(self):
         x = self.pick_float()
-        self.op(self.rng.choice(["relu", "exp", "neg", "copy"]), [x], [self.new(x.shape, x.dtype)])
+        op = self.op(self.rng.choice(["relu", "exp", "neg", "copy"]), [x],
+                     [self.new(x.shape, x.dtype)])
+        op.sources[x] = range(x.size)
 
     def cast(self):
         x = self.pick()
         to = self.rng.choice(["i4", "u4", "fp4_e2m1", "f32", "u8"])
-        self.op("cast", [x], [self.new(x.shape, to)], to=to)
+        self.op("cast", [x], [self.new(x.shape, to)], to=to).sources[x] = range(x.size)
 
     def pair(self):
         x = self.pick_float()
         y = self.pick(lambda t: t is not x and t.shape == x.shape and t.dtype == x.dtype)
         if y is x or y.shape != x.shape or y.dtype != x.dtype:
-            y = self.input(x.shape[-1:], x.dtype)
-        self.op("add", [x, y], [self.new(x.shape, x.dtype)])
+            y = self.input(self.rng.choice([x.shape[-1:], x.shape[:-1] + [1]]), x.dtype)
+        op = self.op("add", [x, y], [self.new(x.shape, x.dtype)])
+        op.sources = {tensor: self.repeated(tensor, x.shape) for tensor in (x, y)}
+
+    def repeat(self):
+        x = self.pick()
+        shape = [self.rng.choice([1, 3])] + x.shape
+        op = self.op("broadcast_to", [x], [self.new(shape, x.dtype)], shape=shape)
+        op.sources[x] = self.repeated(x, shape)
+
+    @staticmethod
+    def repeated(tensor, shape):
+        """The element of the tensor for each one of the shape that it broadcasts to."""
+        places = [0]
+        of = [1] * (len(shape) - len(tensor.shape)) + tensor.shape
+        for extent, count in zip(of, shape):
+            places = [place * extent + (i if extent > 1 else 0) for place in places
+                      for i in range(count)]
+        return places
 
     def cut(self):
         x = self.pick()
@@ -146,12 +160,11 @@ class DemandList:
         y = self.new(shape, x.dtype)
         places = list(range(x.size)) if x.places is None else x.places
         inner = math.prod(x.shape[axis + 1:])
-        sequence = tuple(place for i, place in enumerate(places)
-                         if start <= i // inner % x.shape[axis] < end)
-        taken = frozenset(sequence)
+        source = [i for i in range(x.size) if start <= i // inner % x.shape[axis] < end]
+        taken = frozenset(places[i] for i in source)
         op = self.op("slice", [x], [y], {x: len(taken)}, axis=axis, start=start, end=end)
-        op.places[x] = taken
-        op.taken[x] = (x.value.size, sequence)
+        op.taken[x] = taken
+        op.sources[x] = source
 
     def view(self):
         """Parts of a tensor, each read at once: what nothing reads would be an output."""
@@ -183,9 +196,11 @@ class DemandList:
                            **more})
         for view in views:
             self.tensors.append(view)
-            self.op("cast", [view], [self.new(view.shape, "f32")], to="f32")
+            op = self.op("cast", [view], [self.new(view.shape, "f32")], to="f32")
+            op.sources[view] = range(view.size)
         if len(views) == 2 and self.rng.random() < 0.5:
-            self.op("concat", views, [self.new(x.shape, x.dtype)], axis=axis)
+            op = self.op("concat", views, [self.new(x.shape, x.dtype)], axis=axis)
+            op.sources = self.joined(views, axis)
 
     def gather(self):
         x = self.pick()
@@ -195,18 +210,36 @@ class DemandList:
         if i is None or self.rng.random() < 0.5:
             i = self.indices[count] = self.input([count], "i32")
             self.tensors.remove(i)
-        op = self.op("gather", [x, i], [y], {x: min(x.size, y.size)}, axis=0)
+        touched = {x: min(x.size, y.size)}
+        if len(x.shape) == 2 and self.rng.random() < 0.3:
+            op = self.op("embedding", [x, i], [y], touched)
+        else:
+            op = self.op("gather", [x, i], [y], touched, axis=0)
         if x.places is None:
             op.taken[x] = ("named", tuple(x.shape), i)
+        op.sources[i] = [element * count // y.size for element in range(y.size)]
 
     def join(self):
         x = self.pick()
         y = self.input(x.shape, x.dtype)
-        self.op("concat", [x, y], [self.new([2 * x.shape[0]] + x.shape[1:], x.dtype)], axis=0)
+        op = self.op("concat", [x, y], [self.new([2 * x.shape[0]] + x.shape[1:], x.dtype)], axis=0)
+        op.sources = self.joined([x, y], 0)
+
+    @staticmethod
+    def joined(parts, axis):
+        """Of each part: the element of it for each of the result of a concat, or None."""
+        inner = math.prod(parts[0].shape[axis + 1:])
+        outer = math.prod(parts[0].shape[:axis])
+        return {part: [(o * part.shape[axis] + i) * inner + k if other is part else None
+                       for o in range(outer) for other in parts
+                       for i in range(other.shape[axis]) for k in range(inner)]
+                for part in parts}
 
     def transpose(self):
         x = self.pick(lambda t: len(t.shape) == 2)
-        self.op("transpose", [x], [self.new(x.shape[::-1], x.dtype)])
+        op = self.op("transpose", [x], [self.new(x.shape[::-1], x.dtype)])
+        rows, columns = x.shape
+        op.sources[x] = [i * columns + k for k in range(columns) for i in range(rows)]
 
     def total(self):
         x = self.pick_float()
@@ -241,7 +274,8 @@ class DemandList:
         count = self.rng.choice([1, 2, max(1, rows - 1), rows, rows + 1, 3 * rows])
         updates = self.input(home.shape[:axis] + [count] + home.shape[axis + 1:], home.dtype)
         if self.rng.random() < 0.5 and updates.dtype not in ("i4", "u4", "fp4_e2m1", "u8"):
-            self.op("neg", [updates], [self.new(updates.shape, updates.dtype)])
+            op = self.op("neg", [updates], [self.new(updates.shape, updates.dtype)])
+            op.sources[updates] = range(updates.size)
             updates = self.tensors[-1]
         indices = self.input([count], "i32")
         y = self.new(home.shape, home.dtype, home)

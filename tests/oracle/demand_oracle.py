@@ -31,11 +31,24 @@ from looks_list import LooksList
 from storage import size_in_bytes
 
 
+def different(parts):
+    """Each part of a value once."""
+    return list({(tensor.value, part): (tensor, part, elements)
+                 for tensor, part, elements in parts if elements > 0}.values())
+
+
+def elements_of(parts):
+    """Of one value, together."""
+    known = [part for _, part, _ in parts if isinstance(part, frozenset)]
+    return len(frozenset().union(*known)) + sum(
+        elements for _, part, elements in parts if not isinstance(part, frozenset))
+
+
 class KernelModel:
     def __init__(self, kernel, outputs, shared=(), stored=()):
         """The ops `shared` are in other kernels, too; of their results, this one stores those in `stored`."""
         self.kernel, self.outputs, self.shared, self.stored = set(kernel), outputs, set(shared), set(stored)
-        self.known, self.parts = {}, {}
+        self.known = {}
 
     def leaves(self, tensor):
         """Whether someone outside of the kernel gets the tensor from it."""
@@ -47,55 +60,70 @@ class KernelModel:
             return True
         return tensor.patch is not None and self.leaves(tensor.patch)
 
-    def used(self, tensor):
-        """Elements that the kernel's ops need of what another of them makes."""
+    def parts_of(self, tensor):
+        """What the kernel's ops need of what another of them makes."""
         if tensor not in self.known:
-            needs = view_parts.add_up(self.needs_of(self.readers_of(tensor), tensor))
-            self.known[tensor] = min(tensor.size, needs.get(tensor, 0))
+            readers = [op for op in tensor.readers if op in self.kernel]
+            self.known[tensor] = different(part for op in readers for part in self.needs(op)
+                                           if part[0].value is tensor)
         return self.known[tensor]
 
-    def readers_of(self, tensor):
-        return list(dict.fromkeys(op for op in tensor.readers if op in self.kernel))
-
-    def needs_of(self, ops, value=None):
-        """Their needs, of one value or of all; what several need for the same part of a result is one."""
-        needs = {}
-        for op in ops:
-            for i, (read, need, places) in enumerate(self.needs(op)):
-                if value is None or read.value is value:
-                    part = op.part_taken(read, need) or (
-                        self.part_of(op.results[0]) if op.pointwise else (op, i))
-                    key = (read.shown, part, need)
-                    if places is not None or key not in needs:
-                        needs[key] = (read, need, places)
-        return needs.values()
-
-    def part_of(self, tensor):
-        """What tells the part of a tensor that the kernel's ops need: the same for all that is computed for it."""
-        if tensor not in self.parts:
-            parts = {tensor}
-            if not self.leaves(tensor):
-                parts = {op.part_taken(read, need) or (
-                             self.part_of(op.results[0]) if op.pointwise else op)
-                         for op in self.readers_of(tensor)
-                         for read, need, _ in self.needs(op) if read.value is tensor}
-            self.parts[tensor] = parts.pop() if len(parts) == 1 else tensor
-        return self.parts[tensor]
+    def used(self, tensor):
+        return min(tensor.size, view_parts.add_up(self.parts_of(tensor)).get(tensor, 0))
 
     def needs(self, op):
-        """(tensor, elements, places or None) for each operand."""
+        """Of each operand the parts that the op takes: (tensor, places of its value, how many); else what tells the
+        part from others, in place of the places."""
         wanted = [math.inf if self.leaves(r) or self.used(r) >= r.size else self.used(r)
                   for r in op.results
                   if self.leaves(r) or any(reader in self.kernel for reader in r.readers)]
         most = max(wanted, default=math.inf) if op.local else math.inf
-        for tensor, touched in op.reads:
-            kept = [min(self.used(r), r.left) for r in op.results if r.memory is tensor.memory]
-            yield tensor, max([min(touched, most)] + kept), op.places.get(tensor)
+        for i, (tensor, whole) in enumerate(op.reads):
+            touched = min(whole, most)
+            kept = max((min(self.used(r), r.left) for r in op.results
+                        if r.memory is tensor.memory), default=0)
+            parts = self.images(op, i, tensor) if most < math.inf and kept == 0 else None
+            if parts is not None:
+                together = elements_of(parts)
+                known = all(isinstance(part, frozenset) for _, part, _ in parts)
+                if together < whole and (known or together <= touched):
+                    yield from parts
+                    continue
+            touched = max(touched, kept)
+            yield self.own_part(op, i, tensor) if touched == whole else (tensor, (op, i), touched)
+
+    @staticmethod
+    def own_part(op, i, tensor):
+        """For all of the results."""
+        touched = op.reads[i][1]
+        if tensor.places is not None and touched == tensor.distinct:
+            return tensor, frozenset(tensor.places), touched
+        part = op.taken.get(tensor, (op, i))
+        known = isinstance(part, frozenset)
+        return (tensor, part if not known or len(part) == touched else (op, i), touched)
+
+    def images(self, op, i, tensor):
+        """For what is needed of the results; None if that is not known."""
+        if tensor not in op.sources:
+            return None
+        sources, parts, unknown = op.sources[tensor], [], 0
+        for _, part, elements in self.parts_of(op.results[0]):
+            if isinstance(part, frozenset):
+                places = frozenset(sources[place] for place in part) - {None}
+                if tensor.places is not None:
+                    places = frozenset(tensor.places[place] for place in places)
+                parts.append((tensor, places, len(places)))
+            elif op.in_step(tensor):
+                parts.append((tensor, part, elements))
+            else:
+                unknown = min(unknown + elements, op.reads[i][1])
+        return different(parts + [(tensor, (op, i), unknown)])
 
     def read(self):
         memories = {}
-        needs = view_parts.add_up(need for need in self.needs_of(self.kernel)
-                                  if need[0].value.maker not in self.kernel)
+        needs = view_parts.add_up(different(
+            part for op in self.kernel for part in self.needs(op)
+            if part[0].value.maker not in self.kernel))
         for value, need in needs.items():
             memories[value.memory] = memories.get(value.memory, 0) + need
         return sum(size_in_bytes(m.dtype, min(m.size, need)) for m, need in memories.items())

@@ -439,11 +439,21 @@ def needed(result, inside, handed):
     return result in handed or lands_in_input or any(op not in inside for op in result.readers)
 
 
+def part_taken(op, i):
+    """Operand i of the op, as view_parts.py has it."""
+    tensor, elements, places = op.reads[i]
+    if places is None and tensor.places is not None and elements == tensor.distinct:
+        places = tensor.places
+    known = places is not None and len(set(places)) == elements
+    return tensor, frozenset(places) if known else (op, i), elements
+
+
 def kernel_bytes(kernel, handed, exact=True):
     inside = set(kernel)
     touched = {}
-    needs = (need for op in kernel for need in op.reads if need[0].value.maker not in inside)
-    for value, elements in view_parts.add_up(needs, exact).items():
+    parts = (part_taken(op, i) for op in kernel for i in range(len(op.reads)))
+    outside = [part for part in parts if part[0].value.maker not in inside]
+    for value, elements in view_parts.add_up(outside, exact).items():
         touched[value.memory] = touched.get(value.memory, 0) + elements
     read = sum(memory.bytes(min(elements, memory.size)) for memory, elements in touched.items())
     memories = {result.memory for op in kernel for result in op.results

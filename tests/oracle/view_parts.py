@@ -34,34 +34,25 @@ class Windows:
         return float("inf") if window is None else len(set(window[1]))
 
 
-def places_of(tensor, elements, places):
-    """Those that are taken, where they are known."""
-    if places is not None and len(places) == elements:
-        return places
-    whole = tensor.places is not None and elements == tensor.distinct
-    return frozenset(tensor.places) if whole else None
-
-
-def add_up(needs, exact=True):
-    """The elements that are taken of each value, of (tensor, elements, places of the value or None)."""
-    needs = list(needs)
-    taken = add_up_apart(needs)
+def add_up(parts, exact=True):
+    """The elements of each value that are taken, of (tensor, places of the value or what tells them from
+    others, how many)."""
+    taken = add_up_apart(parts)
     together, others = {}, {}
-    for tensor, elements, places in needs:
-        known = places_of(tensor, elements, places)
-        if known is None:
-            others[tensor.value] = others.get(tensor.value, 0) + elements
+    for tensor, part, elements in parts:
+        if isinstance(part, frozenset):
+            together.setdefault(tensor.value, set()).update(part)
         else:
-            together.setdefault(tensor.value, set()).update(known)
+            others[tensor.value] = others.get(tensor.value, 0) + elements
     return {value: min(elements, len(together.get(value, ())) + others.get(value, 0))
             if exact else elements for value, elements in taken.items()}
 
 
-def add_up_apart(needs):
-    """The same, as if no two views had elements in common."""
+def add_up_apart(parts):
+    """The same, as if no two parts had elements in common."""
     taken = {}
     known = {}
-    for tensor, elements, _ in needs:
+    for tensor, _, elements in parts:
         value = tensor.value
         if tensor.window[1] is not None:
             if value not in known:

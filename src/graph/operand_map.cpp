@@ -1,0 +1,50 @@
+#include "graph/operand_map.hpp"
+
+#include "graph/axis.hpp"
+
+namespace fusecalc {
+namespace {
+
+// From an element of a tensor of this shape to a place along some of its axes.
+StridedMap place_along(const Shape& shape, std::size_t first, std::size_t last) {
+  StridedMap map;
+  map.append(elements_between(shape, 0, first), 0);
+  map.append(elements_between(shape, first, last), 1);
+  map.append(elements_between(shape, last, shape.size()), 0);
+  return map;
+}
+
+}  // namespace
+
+std::optional<StridedMap> operand_map(const OpGraph& graph, const Op& op, std::size_t operand) {
+  const Shape& of = graph.tensors[op.operands[operand].tensor].type.shape;
+  const Shape& result = graph.tensors[op.outputs[0]].type.shape;
+  const bool first = operand == 0;
+  if (first && op.source) return op.source;
+  switch (op.row->family) {
+    case OpFamily::kPointwise:
+    case OpFamily::kWhere:
+    case OpFamily::kCast:
+    case OpFamily::kTriangle:
+    case OpFamily::kDropout: return broadcast_map(of, result);
+    case OpFamily::kBatchNorm:
+      if (op.op_class != OpClass::kPointwise) return std::nullopt;
+      return first ? StridedMap::of(graph.tensors[op.outputs[0]].elements)
+                   : place_along(result, 1, 2);
+    case OpFamily::kGather:
+    case OpFamily::kEmbedding: {
+      if (first) return std::nullopt;
+      const std::size_t axis =
+          op.row->family == OpFamily::kGather
+              ? axis_of(op, graph.tensors[op.operands[0].tensor].type.shape.size())
+              : 0;
+      return place_along(result, axis, axis + of.size());
+    }
+    case OpFamily::kGatherElements:
+      return first ? std::nullopt
+                   : std::optional(StridedMap::of(graph.tensors[op.outputs[0]].elements));
+    default: return std::nullopt;
+  }
+}
+
+}  // namespace fusecalc
