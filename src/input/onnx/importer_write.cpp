@@ -70,6 +70,17 @@ std::string missing_shape(const OnnxNode& node, std::string_view output) {
             : "fusecalc does not know the operator");
 }
 
+// Axes, counts along them and single numbers are part of the code of an op, which reads none of
+// them from memory.
+bool is_argument(const Constant* constant) {
+  if (constant == nullptr) return false;
+  constexpr std::size_t kMostCounts = 16;  // before and after each of 8 axes
+  const TensorType& type = constant->type;
+  const bool counts = !is_float(type.dtype) && bytes_of(type.dtype, 1) >= 4;
+  return constant->elements.size() == 1 ||
+         (counts && type.shape.size() == 1 && constant->elements.size() <= kMostCounts);
+}
+
 // What the graphs inside a node read from memory.
 class GraphReads {
  public:
@@ -298,11 +309,13 @@ std::optional<OnnxKnown> OnnxImporter::einsum(const std::string& equation,
   return value;
 }
 
-// The inputs of a node, and what the graphs inside it read.
+// The inputs of a node, but for its arguments, and what the graphs inside it read.
 std::vector<ModelGraph::TensorId> OnnxImporter::read_by(const OnnxNode& node) {
   std::vector<ModelGraph::TensorId> result;
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-    if (const OnnxKnown* value = input(node, i)) result.push_back(tensor_of(*value));
+    const OnnxKnown* value = input(node, i);
+    if (value == nullptr || (i > 0 && is_argument(value->constant.get()))) continue;
+    result.push_back(tensor_of(*value));
   }
   GraphReads reads;
   for (const OnnxAttribute& attribute : node.attributes) {

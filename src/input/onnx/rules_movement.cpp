@@ -162,33 +162,52 @@ bool concat(OnnxImporter& in, const OnnxNode& node) {
 
 std::string_view slice_op() { return op_named("slice_view") != nullptr ? "slice_view" : "slice"; }
 
-bool slice(OnnxImporter& in, const OnnxNode& node) {
-  const OnnxKnown* x = in.input(node, 0);
-  const auto range = sliced_by(node, x->type.shape, constants_of(in, node));
-  if (!range) return false;
-  if (range->shape == x->type.shape &&
-      std::ranges::all_of(range->steps, [](auto s) { return s > 0; })) {
-    in.alias(node, *x);
-    return true;
-  }
+// The elements of a range, read forwards, and the axes along which the result has them backwards.
+struct ForwardRange {
+  OnnxImporter::Written attributes;  // of a slice; empty where it takes all
+  std::vector<std::int64_t> flipped;
+};
+
+ForwardRange forwards(const SliceRange& range, const Shape& shape) {
   std::vector<std::int64_t> axes;
   std::vector<std::int64_t> starts;
   std::vector<std::int64_t> ends;
   std::vector<std::int64_t> steps;
-  for (std::size_t axis = 0; axis < range->shape.size(); ++axis) {
-    if (range->shape[axis] == x->type.shape[axis] && range->steps[axis] > 0) continue;
-    if (range->steps[axis] < 0) {  // read backwards: no view of ours
-      return in.write_custom(node, OpClass::kMovement, 0, {{range->shape, x->type.dtype}});
-    }
-    axes.push_back(static_cast<std::int64_t>(axis));
-    starts.push_back(range->starts[axis]);
-    const auto count = static_cast<std::int64_t>(range->shape[axis]);
-    ends.push_back(range->starts[axis] + (count == 0 ? 0 : (count - 1) * range->steps[axis] + 1));
-    steps.push_back(range->steps[axis]);
+  ForwardRange result;
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    const auto place = static_cast<std::int64_t>(axis);
+    const bool backwards = range.steps[axis] < 0;
+    if (backwards) result.flipped.push_back(place);
+    if (range.shape[axis] == shape[axis]) continue;
+    const auto count = static_cast<std::int64_t>(range.shape[axis]);
+    const std::int64_t step = backwards ? -range.steps[axis] : range.steps[axis];
+    const std::int64_t reach = count == 0 ? 0 : (count - 1) * step;
+    const std::int64_t start = range.starts[axis] - (backwards ? reach : 0);
+    axes.push_back(place);
+    starts.push_back(start);
+    ends.push_back(start + (count == 0 ? 0 : reach + 1));
+    steps.push_back(step);
   }
-  return in.write(node, slice_op(), {x},
-                  {listed("axes", axes), listed("starts", starts), listed("ends", ends),
-                   listed("steps", steps)});
+  if (axes.empty()) return result;
+  result.attributes = {listed("axes", axes), listed("starts", starts), listed("ends", ends),
+                       listed("steps", steps)};
+  return result;
+}
+
+// Backwards, as a flip of no more elements than are taken.
+bool slice(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* x = in.input(node, 0);
+  const auto range = sliced_by(node, x->type.shape, constants_of(in, node));
+  if (!range) return false;
+  const ForwardRange taken = forwards(*range, x->type.shape);
+  if (taken.flipped.empty() && taken.attributes.empty()) {
+    in.alias(node, *x);
+    return true;
+  }
+  if (taken.flipped.empty()) return in.write(node, slice_op(), {x}, taken.attributes);
+  const auto part = taken.attributes.empty() ? std::optional(*x)
+                                             : in.write_step(slice_op(), {x}, taken.attributes);
+  return part && in.write(node, "flip", {&*part}, {listed("axes", taken.flipped)});
 }
 
 bool split(OnnxImporter& in, const OnnxNode& node) {
