@@ -1,7 +1,8 @@
-// Operators whose results depend on where their elements are, and scans.
+// Operators whose results depend on where their elements are, scans and resizing.
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "core/checked.hpp"
 #include "input/model_shapes.hpp"
@@ -243,6 +244,57 @@ bool rotary(OnnxImporter& in, const OnnxNode& node) {
   return write_rotary(in, node, whole_attribute(node, "num_heads", 0), tables[0], tables[1]);
 }
 
+// Resize and Upsample of the axes after the first two, in the ways that a row has.
+bool resize(OnnxImporter& in, const OnnxNode& node) {
+  const OnnxKnown* x = in.input(node, 0);
+  const Shape& from = x->type.shape;
+  const auto type = in.stated(node, 0);
+  std::optional<Shape> to;
+  const bool upsample = node.type == "Upsample";
+  const Constant* sizes = upsample ? nullptr : in.constant(node, 3);
+  const Constant* factors = in.constant(node, upsample ? 1 : 2);
+  if (sizes != nullptr && sizes->elements.size() == from.size()) {
+    const std::vector<std::int64_t> extents = sizes->integers();
+    to = Shape(extents.begin(), extents.end());
+  } else if (factors != nullptr && factors->elements.size() == from.size()) {
+    to.emplace();
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      const double extent = static_cast<double>(from[i]) * factors->elements[i];
+      // Other extents have places that depend on the factor itself.
+      if (!(extent >= 1 && extent < 0x1p30) || extent != std::floor(extent)) return false;
+      to->push_back(static_cast<std::uint64_t>(extent));
+    }
+  } else if (type) {
+    to = type->shape;
+  }
+  if (!to || to->size() != from.size() || from.size() < 3) return false;
+  if ((*to)[0] != from[0] || (*to)[1] != from[1]) return false;
+  const std::string_view mode = text_attribute(node, "mode", "nearest");
+  const std::string_view places = text_attribute(node, "coordinate_transformation_mode",
+                                                 upsample ? "asymmetric" : "half_pixel");
+  const bool down =
+      text_attribute(node, "nearest_mode", upsample ? "floor" : "round_prefer_floor") == "floor";
+  std::vector<std::int64_t> size;
+  bool whole_factors = true;
+  for (std::size_t i = 2; i < from.size(); ++i) {
+    size.push_back(static_cast<std::int64_t>((*to)[i]));
+    whole_factors = whole_factors && from[i] != 0 && (*to)[i] % from[i] == 0;
+  }
+  OnnxImporter::Written attributes = {listed("size", size)};
+  // With whole factors the nearest of half pixels are those of whole ones.
+  const bool nearest = mode == "nearest" && ((places == "asymmetric" && down) ||
+                                             (places == "half_pixel" && whole_factors));
+  if (nearest) return in.write(node, "upsample_nearest", {x}, attributes);
+  const bool corners = places == "align_corners";
+  if (corners) attributes.push_back({"align_corners", true});
+  const bool centred = places == "half_pixel" || places == "pytorch_half_pixel";
+  if (mode == "linear" && (corners || centred) &&
+      in.write_as(node, "upsample_linear", {x}, {x->type.dtype}, attributes)) {
+    return true;
+  }
+  return in.write_custom(node, OpClass::kMovement, 0, {{*to, x->type.dtype}});
+}
+
 constexpr std::array kIndexRules = {
     OnnxRuleRow{"GatherElements", gather_elements},
     OnnxRuleRow{"ScatterElements", scatter_elements},
@@ -256,6 +308,8 @@ constexpr std::array kIndexRules = {
     OnnxRuleRow{"OneHot", one_hot},
     OnnxRuleRow{"CumSum", cumulative_sum},
     OnnxRuleRow{"TopK", top_k},
+    OnnxRuleRow{"Resize", resize},
+    OnnxRuleRow{"Upsample", resize},
 };
 
 }  // namespace

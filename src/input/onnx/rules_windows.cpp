@@ -1,11 +1,14 @@
-// Convolutions, pooling and resizing.
+// Convolutions and pooling.
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "core/checked.hpp"
 #include "input/model_shapes.hpp"
@@ -143,28 +146,31 @@ bool whole_conv(OnnxImporter& in, const OnnxNode& node) {
                          {{convolution->shape, dtype}});
 }
 
-// The windows as attributes of a row; false where they pad the two sides differently.
-bool add_attributes(const std::vector<Window>& windows, OnnxImporter::Written& attributes) {
+// The windows as attributes of a row, which pads both ends by as much.
+void add_attributes(const std::vector<Window>& windows, OnnxImporter::Written& attributes) {
   std::vector<std::int64_t> stride;
   std::vector<std::int64_t> padding;
   std::vector<std::int64_t> dilation;
-  bool symmetric = true;
   for (const Window& window : windows) {
     stride.push_back(window.stride);
     padding.push_back(window.before);
     dilation.push_back(window.dilation);
-    symmetric = symmetric && window.before == window.after;
   }
   attributes.push_back(listed("stride", stride));
   attributes.push_back(listed("padding", padding));
   const bool dilates = std::ranges::any_of(dilation, [](std::int64_t step) { return step != 1; });
   if (dilates) attributes.push_back(listed("dilation", dilation));
-  return symmetric;
+}
+
+bool pads_evenly(const std::vector<Window>& windows) {
+  return std::ranges::all_of(windows,
+                             [](const Window& window) { return window.before == window.after; });
 }
 
 // The input with what windows add at one end more than at the other, which they no longer add.
 std::optional<OnnxKnown> evenly_padded(OnnxImporter& in, const OnnxKnown& x,
-                                       std::vector<Window>& windows) {
+                                       std::vector<Window>& windows, double value) {
+  if (pads_evenly(windows)) return x;
   std::vector<std::int64_t> before(x.type.shape.size());
   std::vector<std::int64_t> after(x.type.shape.size());
   for (std::size_t i = 0; i < windows.size(); ++i) {
@@ -174,7 +180,17 @@ std::optional<OnnxKnown> evenly_padded(OnnxImporter& in, const OnnxKnown& x,
     after[i + 2] = window.after - both;
     window.before = window.after = both;
   }
-  return in.write_step("pad", {&x}, {listed("before", before), listed("after", after)});
+  OnnxImporter::Written attributes = {listed("before", before), listed("after", after)};
+  if (value != 0) attributes.push_back({"value", value});
+  return in.write_step("pad", {&x}, attributes);
+}
+
+// What no element is less than.
+double lowest_of(DType dtype) {
+  if (is_float(dtype)) return -std::numeric_limits<double>::infinity();
+  if (dtype == DType::kU8 || dtype == DType::kU4 || dtype == DType::kBool) return 0;
+  const int bits = is_packed(dtype) ? 4 : 8 * static_cast<int>(bytes_of(dtype, 1));
+  return -std::ldexp(1.0, bits - 1);
 }
 
 bool conv(OnnxImporter& in, const OnnxNode& node) {
@@ -183,10 +199,7 @@ bool conv(OnnxImporter& in, const OnnxNode& node) {
   const auto convolution = convolution_of(in, node, weight);
   if (!convolution) return false;
   auto [windows, shape, depth] = *convolution;
-  std::optional<OnnxKnown> image = x;
-  const bool even = std::ranges::all_of(
-      windows, [](const Window& window) { return window.before == window.after; });
-  if (!even) image = evenly_padded(in, x, windows);
+  const auto image = evenly_padded(in, x, windows, 0);
   OnnxImporter::Written attributes = {{"groups", whole_attribute(node, "group", 1)}};
   add_attributes(windows, attributes);
   if (image) {
@@ -210,27 +223,73 @@ bool fused_conv(OnnxImporter& in, const OnnxNode& node) {
                          {{convolution->shape, in.input(node, 0)->type.dtype}});
 }
 
+bool counts_padding(const OnnxNode& node) {
+  return node.type != "MaxPool" && whole_attribute(node, "count_include_pad", 0) != 0;
+}
+
+std::string_view pool_op(const OnnxNode& node) {
+  return node.type == "MaxPool" ? "max_pool" : "avg_pool";
+}
+
+OnnxImporter::Written pool_attributes(const OnnxNode& node, const std::vector<Window>& windows,
+                                      bool ceil) {
+  std::vector<std::int64_t> kernel;
+  for (const Window& window : windows) kernel.push_back(static_cast<std::int64_t>(window.size));
+  OnnxImporter::Written attributes = {listed("kernel", kernel)};
+  add_attributes(windows, attributes);
+  if (ceil) attributes.push_back({"ceil_mode", true});
+  if (node.type != "MaxPool") attributes.push_back({"count_include_pad", counts_padding(node)});
+  return attributes;
+}
+
+struct PoolInput {
+  OnnxKnown image;
+  OnnxImporter::Written attributes;
+};
+
+// A row that pads both ends as the windows pad the first one, where its results are those that the
+// windows have: at the last end, too, what lies outside of the input changes none.
+std::optional<PoolInput> padded_by_row(OnnxImporter& in, const OnnxNode& node,
+                                       std::vector<Window> windows, const Shape& shape) {
+  const OnnxKnown& x = *in.input(node, 0);
+  for (Window& window : windows) window.after = window.before;
+  for (const bool ceil : {false, true}) {
+    // Elements beyond the padding do not count in an average.
+    if (ceil && counts_padding(node)) continue;
+    auto attributes = pool_attributes(node, windows, ceil);
+    const auto result = in.write_step(pool_op(node), {&x}, attributes);
+    if (result && result->type.shape == shape) return PoolInput{x, std::move(attributes)};
+  }
+  return std::nullopt;
+}
+
+// What a row of windows reads that pad one end more than the other: the input, or one that is
+// padded with what changes no result. An average that does not count such elements has none.
+std::optional<PoolInput> pool_input(OnnxImporter& in, const OnnxNode& node,
+                                    std::vector<Window> windows, const Shape& shape) {
+  const OnnxKnown& x = *in.input(node, 0);
+  const bool ceil = whole_attribute(node, "ceil_mode", 0) != 0;
+  if (pads_evenly(windows)) return PoolInput{x, pool_attributes(node, windows, ceil)};
+  if (ceil) return std::nullopt;
+  if (auto same = padded_by_row(in, node, windows, shape)) return same;
+  const bool largest = node.type == "MaxPool";
+  if (!largest && !counts_padding(node)) return std::nullopt;
+  const auto image = evenly_padded(in, x, windows, largest ? lowest_of(x.type.dtype) : 0);
+  if (!image) return std::nullopt;
+  return PoolInput{*image, pool_attributes(node, windows, ceil)};
+}
+
 bool pool(OnnxImporter& in, const OnnxNode& node) {
   const OnnxKnown* x = in.input(node, 0);
   if (x->type.shape.size() < 3) return false;
   const std::vector<Window> windows = windows_of(node, x->type.shape, window_shape(node, {}));
   if (windows.empty()) return false;
-  const bool ceil = whole_attribute(node, "ceil_mode", 0) != 0;
-  Shape shape = results_of(in, node, windows, ceil);
+  Shape shape = results_of(in, node, windows, whole_attribute(node, "ceil_mode", 0) != 0);
   shape.insert(shape.begin(), {x->type.shape[0], x->type.shape[1]});
-  std::vector<std::int64_t> kernel;
-  for (const Window& window : windows) kernel.push_back(static_cast<std::int64_t>(window.size));
-  OnnxImporter::Written attributes = {listed("kernel", kernel)};
-  const bool symmetric = add_attributes(windows, attributes);
-  if (ceil) attributes.push_back({"ceil_mode", true});
-  const bool largest = node.type == "MaxPool";
-  if (!largest) {
-    attributes.push_back({"count_include_pad", whole_attribute(node, "count_include_pad", 0) != 0});
-  }
-  const std::size_t outputs = largest ? OnnxImporter::output_count(node) : 1;
+  const auto input = node.type == "LpPool" ? std::nullopt : pool_input(in, node, windows, shape);
+  const std::size_t outputs = node.type == "MaxPool" ? OnnxImporter::output_count(node) : 1;
   // Indices count over all planes in ONNX, over one here; both are i64 and as many.
-  if (symmetric && node.type != "LpPool" &&
-      in.write(node, largest ? "max_pool" : "avg_pool", {x}, attributes, outputs)) {
+  if (input && in.write(node, pool_op(node), {&input->image}, input->attributes, outputs)) {
     return true;
   }
   return in.write_custom(node, OpClass::kReduce, 0, {{shape, x->type.dtype}, {shape, DType::kI64}});
@@ -282,64 +341,14 @@ bool transposed_conv(OnnxImporter& in, const OnnxNode& node) {
   const bool same = text_attribute(node, "auto_pad", "NOTSET").starts_with("SAME");
   if (stated || (same && !even)) return sized_transposed_conv(in, node, windows);
   OnnxImporter::Written attributes = {{"groups", whole_attribute(node, "group", 1)}};
-  if (!add_attributes(windows, attributes)) return false;
+  if (!pads_evenly(windows)) return false;
+  add_attributes(windows, attributes);
   const auto more = integers_of(node, "output_padding", nullptr);
   if (more) attributes.push_back(listed("output_padding", *more));
   std::vector<OnnxImporter::Operand> inputs = {x, weight};
   if (in.input(node, 2) != nullptr) inputs.emplace_back(in.input(node, 2));
   const std::string op = "conv_transpose" + std::to_string(windows.size()) + "d";
   return in.write(node, op, inputs, attributes);
-}
-
-// Resize and Upsample of the axes after the first two, in the ways that a row has.
-bool resize(OnnxImporter& in, const OnnxNode& node) {
-  const OnnxKnown* x = in.input(node, 0);
-  const Shape& from = x->type.shape;
-  const auto type = in.stated(node, 0);
-  std::optional<Shape> to;
-  const bool upsample = node.type == "Upsample";
-  const Constant* sizes = upsample ? nullptr : in.constant(node, 3);
-  const Constant* factors = in.constant(node, upsample ? 1 : 2);
-  if (sizes != nullptr && sizes->elements.size() == from.size()) {
-    const std::vector<std::int64_t> extents = sizes->integers();
-    to = Shape(extents.begin(), extents.end());
-  } else if (factors != nullptr && factors->elements.size() == from.size()) {
-    to.emplace();
-    for (std::size_t i = 0; i < from.size(); ++i) {
-      const double extent = static_cast<double>(from[i]) * factors->elements[i];
-      // Other extents have places that depend on the factor itself.
-      if (!(extent >= 1 && extent < 0x1p30) || extent != std::floor(extent)) return false;
-      to->push_back(static_cast<std::uint64_t>(extent));
-    }
-  } else if (type) {
-    to = type->shape;
-  }
-  if (!to || to->size() != from.size() || from.size() < 3) return false;
-  if ((*to)[0] != from[0] || (*to)[1] != from[1]) return false;
-  const std::string_view mode = text_attribute(node, "mode", "nearest");
-  const std::string_view places = text_attribute(node, "coordinate_transformation_mode",
-                                                 upsample ? "asymmetric" : "half_pixel");
-  const bool down =
-      text_attribute(node, "nearest_mode", upsample ? "floor" : "round_prefer_floor") == "floor";
-  std::vector<std::int64_t> size;
-  bool whole_factors = true;
-  for (std::size_t i = 2; i < from.size(); ++i) {
-    size.push_back(static_cast<std::int64_t>((*to)[i]));
-    whole_factors = whole_factors && from[i] != 0 && (*to)[i] % from[i] == 0;
-  }
-  OnnxImporter::Written attributes = {listed("size", size)};
-  // With whole factors the nearest of half pixels are those of whole ones.
-  const bool nearest = mode == "nearest" && ((places == "asymmetric" && down) ||
-                                             (places == "half_pixel" && whole_factors));
-  if (nearest) return in.write(node, "upsample_nearest", {x}, attributes);
-  const bool corners = places == "align_corners";
-  if (corners) attributes.push_back({"align_corners", true});
-  const bool centred = places == "half_pixel" || places == "pytorch_half_pixel";
-  if (mode == "linear" && (corners || centred) &&
-      in.write_as(node, "upsample_linear", {x}, {x->type.dtype}, attributes)) {
-    return true;
-  }
-  return in.write_custom(node, OpClass::kMovement, 0, {{*to, x->type.dtype}});
 }
 
 bool global_pool(OnnxImporter& in, const OnnxNode& node) {
@@ -362,8 +371,6 @@ constexpr std::array kWindowRules = {
     OnnxRuleRow{"LpPool", pool},
     OnnxRuleRow{"GlobalAveragePool", global_pool},
     OnnxRuleRow{"GlobalMaxPool", global_pool},
-    OnnxRuleRow{"Resize", resize},
-    OnnxRuleRow{"Upsample", resize},
 };
 
 }  // namespace
