@@ -63,10 +63,6 @@ void require_single_writers(const OnnxGraph& graph, const std::string& document)
 std::string input_fault(const OnnxValue& value) {
   if (!dtype_of_onnx(value.type)) return "its elements are of a type that fusecalc does not read";
   if (!value.shape) return "the file does not state its shape";
-  for (const OnnxDim& dim : *value.shape) {
-    const auto* name = std::get_if<std::string_view>(&dim);
-    if (name != nullptr && name->empty()) return "an extent of it is negative, or not stated";
-  }
   return fmt::format("it has more than {} bytes", kMaxCount);
 }
 
@@ -290,8 +286,9 @@ Model OnnxImporter::run() {
 
 Model read_onnx(std::string_view file, const std::string& name,
                 const std::vector<DimOverride>& dims) {
-  const OnnxModel model = decode_onnx(file, name);
+  OnnxModel model = decode_onnx(file, name);
   require_opset(model, name);
+  const std::deque<std::string> names = name_open_dims(model.graph);
   return OnnxImporter(model, name, dims).run();
 }
 

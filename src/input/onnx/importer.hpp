@@ -150,4 +150,8 @@ class OnnxImporter {
   std::deque<std::string> names_;  // what they refer to
 };
 
+// Names extents of inputs that the file leaves open without a name after their input and axis
+// ("x_0"), so that --dim sets them. The names have to outlive the graph.
+std::deque<std::string> name_open_dims(OnnxGraph& graph);
+
 }  // namespace fusecalc

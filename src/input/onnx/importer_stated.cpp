@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -30,6 +31,24 @@ std::set<std::string_view> dims_of(const OnnxGraph& graph) {
 }
 
 }  // namespace
+
+std::deque<std::string> name_open_dims(OnnxGraph& graph) {
+  const std::set<std::string_view> taken = dims_of(graph);
+  std::deque<std::string> names;
+  for (OnnxValue& value : graph.inputs) {
+    const bool constant =
+        std::ranges::count(graph.initializers, value.name, &OnnxTensor::name) != 0;
+    if (constant || !value.shape || !dtype_of_onnx(value.type)) continue;
+    for (std::size_t axis = 0; axis < value.shape->size(); ++axis) {
+      auto* name = std::get_if<std::string_view>(&(*value.shape)[axis]);
+      if (name == nullptr || !name->empty()) continue;
+      std::string& given = names.emplace_back(fmt::format("{}_{}", value.name, axis));
+      while (taken.contains(given)) given += "_";
+      *name = given;
+    }
+  }
+  return names;
+}
 
 void OnnxImporter::set_dims(const std::vector<DimOverride>& dims) {
   const std::set<std::string_view> named = dims_of(model_.graph);
