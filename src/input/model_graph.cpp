@@ -78,6 +78,12 @@ ModelGraph::TensorId ModelGraph::input(std::string name, ModelType type, KnownEl
   return id;
 }
 
+void ModelGraph::name_result(TensorId tensor, std::string name) {
+  Tensor& of = tensors_[tensor];
+  if (is_input(tensor) || !of.given_name.empty()) return;
+  if (ops_[of.producer].node + 1 == nodes_.size()) of.given_name = std::move(name);
+}
+
 ModelGraph::TensorId ModelGraph::below_views(TensorId tensor) const {
   while (!is_input(tensor) && ops_[tensors_[tensor].producer].row->op_class == OpClass::kView) {
     tensor = std::get<TensorId>(ops_[tensors_[tensor].producer].inputs[0]);
@@ -293,18 +299,23 @@ void ModelGraph::count(const std::vector<bool>& needed) {
   }
 }
 
-// The last op that a node keeps has the node's name, the others that of their row, too.
+// An op has the name that the file gives to its first result. Without one, the last op that a node
+// keeps has the node's name, the others that of their row, too.
 WrittenOp ModelGraph::write(const Op& op, bool last) {
   const Node& node = nodes_[op.node].node;
   WrittenOp written;
   written.op = op.row->name;
   written.source = op.node;
-  const std::string name = unused(last ? node.name : node.name + "." + std::string(op.row->name));
+  const std::string& first = tensors_[op.outputs[0]].given_name;
+  const std::string name = unused(!first.empty() ? first
+                                  : last         ? node.name
+                                                 : node.name + "." + std::string(op.row->name));
   written.name = name;
   if (!node.scope.empty()) written.scope = node.scope;
   for (std::size_t i = 0; i < op.outputs.size(); ++i) {
     Tensor& tensor = tensors_[op.outputs[i]];
-    tensor.name = i == 0 ? name : unused(fmt::format("{}.{}", name, i));
+    const std::string& given = tensor.given_name;
+    tensor.name = i == 0 ? name : unused(given.empty() ? fmt::format("{}.{}", name, i) : given);
     written.outputs.push_back(tensor.name);
   }
   for (const Input& input : op.inputs) {

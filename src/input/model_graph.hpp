@@ -97,6 +97,9 @@ class ModelGraph {
   TensorId below_views(TensorId tensor) const;
 
   void begin_node(Node node) { nodes_.push_back({std::move(node)}); }
+  // What the file calls a result of the latest node; an op is named after its first one. What
+  // earlier nodes made, or has such a name, keeps that of its op.
+  void name_result(TensorId tensor, std::string name);
   // The node is a constant or arithmetic of shapes. Without ops, a node counts as a view otherwise.
   void fold_node() { nodes_.back().folded = true; }
 
@@ -156,6 +159,7 @@ class ModelGraph {
     std::string name;  // of an input; of others once finished
     std::uint32_t producer = kNobody;
     KnownElements known{};
+    std::string given_name{};  // of a result in the file
     bool pinned_shape = false;
     bool pinned_dtype = false;
   };

@@ -125,10 +125,6 @@ void OnnxImporter::bind(std::string_view name, OnnxKnown value) {
   if (!name.empty()) values_[std::string(name)] = std::move(value);
 }
 
-void OnnxImporter::alias(const OnnxNode& node, const OnnxKnown& value, std::size_t i) {
-  bind(node.outputs[i], OnnxKnown(value));
-}
-
 std::string OnnxImporter::place_of(const OnnxNode& node) {
   const bool unnamed = node.name.empty() && !node.outputs.empty();
   return fmt::format("node {} ({})", in_quotes(unnamed ? node.outputs[0] : node.name),

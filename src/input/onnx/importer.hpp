@@ -129,6 +129,7 @@ class OnnxImporter {
                                                               const std::vector<Operand>& inputs,
                                                               const std::vector<DType>& dtypes,
                                                               const Written& attributes);
+  void bind_result(const OnnxNode& node, std::size_t i, ModelGraph::TensorId tensor);
   bool bind_results(const OnnxNode& node,
                     const std::optional<std::vector<ModelGraph::TensorId>>& results);
   void add_outputs();

@@ -81,6 +81,14 @@ bool is_argument(const Constant* constant) {
          (counts && type.shape.size() == 1 && constant->elements.size() <= kMostCounts);
 }
 
+// A path as a name.
+std::string dotted(std::string_view path) {
+  if (path.starts_with("/")) path.remove_prefix(1);
+  std::string name(path);
+  std::ranges::replace(name, '/', '.');
+  return name;
+}
+
 // What the graphs inside a node read from memory.
 class GraphReads {
  public:
@@ -137,8 +145,7 @@ void OnnxImporter::begin(const OnnxNode& node) {
   if (name.empty()) {
     name = node.name.empty() && !node.outputs.empty() ? node.outputs[0] : node.name;
     if (name.starts_with("node_")) name.erase(0, 5);
-    if (name.starts_with("/")) name.erase(0, 1);
-    std::ranges::replace(name, '/', '.');
+    name = dotted(name);
   }
   if (name.empty()) name = node.type;
   const std::size_t dot = name.rfind('.');
@@ -173,11 +180,24 @@ std::vector<ModelGraph::Input> OnnxImporter::written(const std::vector<Operand>&
   return result;
 }
 
+// A node's first result has the node's name, unless it is made on its own.
+void OnnxImporter::bind_result(const OnnxNode& node, std::size_t i, ModelGraph::TensorId tensor) {
+  if (i > 0) graph_.name_result(tensor, dotted(node.outputs[i]));
+  bind(node.outputs[i], {.type = graph_.type(tensor).type, .tensor = tensor});
+}
+
+void OnnxImporter::alias(const OnnxNode& node, const OnnxKnown& value, std::size_t i) {
+  if (value.tensor && output_count(node) > 1) {
+    graph_.name_result(*value.tensor, dotted(node.outputs[i]));
+  }
+  bind(node.outputs[i], OnnxKnown(value));
+}
+
 bool OnnxImporter::bind_results(const OnnxNode& node,
                                 const std::optional<std::vector<ModelGraph::TensorId>>& results) {
   if (!results) return false;
   for (std::size_t i = 0; i < results->size(); ++i) {
-    bind(node.outputs[i], {.type = graph_.type((*results)[i]).type, .tensor = (*results)[i]});
+    bind_result(node, i, (*results)[i]);
   }
   return true;
 }
@@ -356,7 +376,7 @@ bool OnnxImporter::write_custom(const OnnxNode& node, OpClass op_class, std::uin
   if (of_first) custom.reads.emplace_back(inputs[0], *of_first);
   const auto results = graph_.custom(inputs, types, custom);
   for (std::size_t i = 0; i < results.size(); ++i) {
-    bind(node.outputs[places[i]], {.type = types[i].type, .tensor = results[i]});
+    bind_result(node, places[i], results[i]);
   }
   return true;
 }

@@ -56,6 +56,23 @@ TEST_CASE("onnx: a small weight keeps its name in views and casts, which leave n
   CHECK(ops(node("Cast", {"fc.weight"}, {"w"}, {attribute("to", 11)}), 10, 20, 11) == named);
 }
 
+TEST_CASE("onnx: each of several results has its name in the file") {
+  const auto ops = [](const Message& made, const std::vector<Message>& outputs) {
+    const Graph graph{.nodes = {made},
+                      .inputs = {value("x", {4, 10})},
+                      .outputs = outputs,
+                      .constants = {integers("three", {3})}};
+    return ops_of(read(proto::model(graph)));
+  };
+  const Message best = node("TopK", {"x", "three"}, {"values", "/head/places"});
+  CHECK(ops(best, {value("values", {4, 3}), value("/head/places", {4, 3}, kInt64)}) ==
+        Lines{"topk(x) -> values head.places"});
+  CHECK(ops(node("Split", {"x"}, {"a", "b"}), {value("a", {2, 10}), value("b", {2, 10})}) ==
+        Lines{"slice_view(x) -> a", "slice_view(x) -> b"});
+  CHECK(ops(node("Some", {"x"}, {"y", "", "state"}), {value("y", {2}), value("state", {3})}) ==
+        Lines{"custom(x) -> y state"});
+}
+
 TEST_CASE("onnx: constants that the file does not name are constants") {
   const Message whole = Message().text(1, "value").message(5, stored("", 10, 20)).number(20, 4);
   const Graph graph{
