@@ -40,6 +40,7 @@ std::span<const OnnxRuleRow> onnx_row_rules();
 std::span<const OnnxRuleRow> onnx_movement_rules();
 std::span<const OnnxRuleRow> onnx_index_rules();
 std::span<const OnnxRuleRow> onnx_product_rules();
+std::span<const OnnxRuleRow> onnx_attention_rules();
 std::span<const OnnxRuleRow> onnx_window_rules();
 std::span<const OnnxRuleRow> onnx_onnxruntime_rules();
 std::span<const OnnxRuleRow> onnx_language_rules();
@@ -53,6 +54,13 @@ std::optional<OnnxKnown> split_heads(OnnxImporter& in, const OnnxKnown& x, std::
 bool write_joined_attention(OnnxImporter& in, const OnnxNode& node,
                             const std::vector<OnnxImporter::Operand>& inputs,
                             const OnnxImporter::Written& attributes);
+
+// New keys or values, [B, heads, T, size], behind those of earlier tokens, if there are any: memory
+// of their own, of which all is read.
+std::optional<OnnxKnown> behind(OnnxImporter& in, const OnnxKnown* past, const OnnxKnown& fresh);
+// The FLOPs of both products of attention, whose depths are added up; 0 where that is too many.
+std::uint64_t attention_flops(std::uint64_t batch, std::uint64_t queries, std::uint64_t keys,
+                              bool hides_later, std::uint64_t depth);
 
 // A shape with so many of its first axes as one.
 Shape with_merged_axes(const Shape& shape, std::size_t count);

@@ -227,12 +227,6 @@ std::optional<OnnxKnown> rotated(OnnxImporter& in, const OnnxNode& node, const G
   return in.write_step("rotary", {&heads, &*cosines, &*sines}, attributes);
 }
 
-// New keys or values behind those of earlier tokens, which are all that are read.
-std::optional<OnnxKnown> behind(OnnxImporter& in, const OnnxKnown* past, const OnnxKnown& fresh) {
-  if (past == nullptr || past->type.shape[2] == 0) return in.write_step("copy", {&fresh});
-  return in.write_step("concat", {past, &fresh}, {listed("axes", {2})});
-}
-
 bool write_grouped(OnnxImporter& in, const OnnxNode& node, const Grouped& of) {
   constexpr std::size_t kPlaces = 9;
   for (std::size_t i = kPlaces; i < node.inputs.size(); ++i) {
@@ -283,7 +277,9 @@ bool grouped_attention(OnnxImporter& in, const OnnxNode& node) {
   TensorType cache{{of->batch, of->shared, of->past + of->length, of->size}, dtype};
   if (const auto stated = in.stated(node, 1)) cache = *stated;
   if (!checked_elements(cache.shape)) return false;
-  return in.write_custom(node, OpClass::kContract, 0, {result, cache, cache});
+  const std::uint64_t flops =
+      attention_flops(of->batch * of->heads, of->length, of->past + of->length, true, 2 * of->size);
+  return in.write_custom(node, OpClass::kContract, flops, {result, cache, cache});
 }
 
 constexpr std::string_view kMicrosoft = "com.microsoft";

@@ -154,46 +154,6 @@ bool einsum(OnnxImporter& in, const OnnxNode& node) {
   return result.has_value();
 }
 
-// Heads that were repeated for as many queries are read once.
-const OnnxKnown& unrepeated(const OnnxKnown& value) {
-  return value.repeated && !value.expanded_axis ? *value.repeated : value;
-}
-
-bool attention(OnnxImporter& in, const OnnxNode& node) {
-  const OnnxKnown* given[3] = {in.input(node, 0), in.input(node, 1), in.input(node, 2)};
-  if (given[1] == nullptr || given[2] == nullptr) return false;
-  const bool caches = in.input(node, 4) != nullptr || in.input(node, 5) != nullptr;
-  if (caches || OnnxImporter::output_count(node) > 1 || real_attribute(node, "softcap", 0) != 0) {
-    return false;
-  }
-  const std::int64_t heads = whole_attribute(node, "q_num_heads", 0);
-  const std::int64_t shared = whole_attribute(node, "kv_num_heads", heads);
-  const auto heads_of = [&in](const OnnxKnown& x, std::int64_t count) {
-    return x.type.shape.size() == 4 ? x : split_heads(in, x, count);
-  };
-  const auto q = heads_of(*given[0], heads);
-  const auto k = heads_of(unrepeated(*given[1]), shared);
-  const auto v = heads_of(unrepeated(*given[2]), shared);
-  if (!q || !k || !v) return false;
-  std::vector<Operand> inputs = {&*q, &*k, &*v};
-  const bool first_aligned = whole_attribute(node, "is_causal", 0) != 0;
-  // `causal` aligns the last query and key, ONNX the first ones.
-  if (first_aligned && q->type.shape[2] != k->type.shape[2]) return false;
-  const OnnxKnown* mask = in.input(node, 3);
-  auto causal = mask != nullptr ? in.causal(*mask) : std::nullopt;
-  if (mask != nullptr && !causal) inputs.emplace_back(mask);
-  if (first_aligned && !causal) causal = CausalMask{};
-  OnnxImporter::Written attributes;
-  if (causal) attributes = causal->attributes();
-  if (const OnnxAttribute* scale = node.find("scale"); scale != nullptr && scale->real) {
-    attributes.push_back({"scale", *scale->real});
-  }
-  if (given[0]->type.shape.size() == 4) {
-    return in.write_as(node, "attention", inputs, {q->type.dtype}, attributes);
-  }
-  return write_joined_attention(in, node, inputs, attributes);
-}
-
 // RNN, GRU and LSTM are one custom op each: of their steps only the products count as arithmetic.
 bool recurrent(OnnxImporter& in, const OnnxNode& node) {
   const OnnxKnown* weights = in.input(node, 1);
@@ -224,37 +184,12 @@ constexpr std::array kProductRules = {
     OnnxRuleRow{"QLinearMatMul", whole_matmul},
     OnnxRuleRow{"Gemm", gemm},
     OnnxRuleRow{"Einsum", einsum},
-    OnnxRuleRow{"Attention", attention},
     OnnxRuleRow{"RNN", recurrent},
     OnnxRuleRow{"GRU", recurrent},
     OnnxRuleRow{"LSTM", recurrent},
 };
 
 }  // namespace
-
-std::optional<OnnxKnown> split_heads(OnnxImporter& in, const OnnxKnown& x, std::int64_t heads) {
-  const Shape& shape = x.type.shape;
-  if (shape.size() != 3 || heads < 1) return std::nullopt;
-  const auto count = static_cast<std::uint64_t>(heads);
-  if (shape[2] % count != 0) return std::nullopt;
-  const auto apart = in.reshape(x, {shape[0], shape[1], count, shape[2] / count});
-  return apart ? in.permute(*apart, {0, 2, 1, 3}) : std::nullopt;
-}
-
-bool write_joined_attention(OnnxImporter& in, const OnnxNode& node,
-                            const std::vector<OnnxImporter::Operand>& inputs,
-                            const OnnxImporter::Written& attributes) {
-  const DType dtype = std::get<const OnnxKnown*>(inputs[0])->type.dtype;
-  const auto result = in.write_step_as("attention", inputs, dtype, attributes);
-  const auto rows = result ? in.permute(*result, {0, 2, 1, 3}) : std::nullopt;
-  if (!rows) return false;
-  const Shape& shape = rows->type.shape;
-  // One kernel computes it, which writes the rows of all heads side by side.
-  const auto whole = [](std::uint64_t extent) { return static_cast<std::int64_t>(extent); };
-  return in.write(
-      node, "reshape", {&*rows},
-      {listed("shape", {whole(shape[0]), whole(shape[1]), whole(shape[2]) * whole(shape[3])})});
-}
 
 std::span<const OnnxRuleRow> onnx_product_rules() { return kProductRules; }
 
