@@ -8,9 +8,9 @@ namespace fusecalc {
 
 OnnxRule rule_of(std::string_view domain, std::string_view type) {
   for (const auto rows :
-       {onnx_pointwise_rules(), onnx_same_type_rules(), onnx_row_rules(), onnx_movement_rules(),
-        onnx_index_rules(), onnx_product_rules(), onnx_attention_rules(), onnx_window_rules(),
-        onnx_onnxruntime_rules(), onnx_language_rules()}) {
+       {onnx_pointwise_rules(), onnx_same_type_rules(), onnx_quantized_rules(), onnx_row_rules(),
+        onnx_movement_rules(), onnx_index_rules(), onnx_product_rules(), onnx_attention_rules(),
+        onnx_window_rules(), onnx_onnxruntime_rules(), onnx_language_rules()}) {
     for (const OnnxRuleRow& row : rows) {
       if (row.type == type && row.domain == domain) return row.rule;
     }

@@ -36,6 +36,7 @@ constexpr std::array<OnnxRuleRow, n + m> rows_of(const std::array<Operator, n>& 
 
 std::span<const OnnxRuleRow> onnx_pointwise_rules();
 std::span<const OnnxRuleRow> onnx_same_type_rules();
+std::span<const OnnxRuleRow> onnx_quantized_rules();
 std::span<const OnnxRuleRow> onnx_row_rules();
 std::span<const OnnxRuleRow> onnx_movement_rules();
 std::span<const OnnxRuleRow> onnx_index_rules();

@@ -277,67 +277,6 @@ bool identity(OnnxImporter& in, const OnnxNode& node) {
   return true;
 }
 
-// The scales or zero points of an axis, in a shape that broadcasts along it; blocks along an axis
-// are not known.
-std::optional<OnnxKnown> along_axis(OnnxImporter& in, const OnnxNode& node, std::size_t i,
-                                    const Shape& shape) {
-  const OnnxKnown* value = in.input(node, i);
-  if (whole_attribute(node, "block_size", 0) != 0) return std::nullopt;
-  if (value->type.shape.empty() || checked_elements(value->type.shape) == 1) return *value;
-  const auto axis = axis_of(whole_attribute(node, "axis", 1), shape.size());
-  if (!axis || value->type.shape != Shape{shape[*axis]}) return std::nullopt;
-  Shape target(shape.size() - *axis, 1);
-  target[0] = shape[*axis];
-  return in.reshape(*value, target);
-}
-
-// (x - zero point) * scale.
-bool dequantize(OnnxImporter& in, const OnnxNode& node) {
-  const OnnxKnown* x = in.input(node, 0);
-  const OnnxKnown* scale = in.input(node, 1);
-  if (scale == nullptr) return false;
-  const auto factor = along_axis(in, node, 1, x->type.shape);
-  if (!factor)
-    return in.write_custom(node, OpClass::kPointwise, 0, {{x->type.shape, scale->type.dtype}});
-  auto wide = in.write_step("cast", {x}, {{"to", std::string(name_of(scale->type.dtype))}});
-  if (wide && in.input(node, 2) != nullptr) {
-    const auto zero = along_axis(in, node, 2, x->type.shape);
-    if (!zero) return false;
-    const auto narrow =
-        in.write_step("cast", {&*zero}, {{"to", std::string(name_of(scale->type.dtype))}});
-    if (!narrow) return false;
-    wide = in.write_step("sub", {&*wide, &*narrow});
-  }
-  return wide && in.write(node, "mul", {&*wide, &*factor});
-}
-
-// round(x / scale) + zero point, within the range of the type.
-bool quantize(OnnxImporter& in, const OnnxNode& node) {
-  const OnnxKnown* x = in.input(node, 0);
-  const OnnxKnown* zero = in.input(node, 2);
-  const auto type =
-      zero != nullptr ? std::optional(zero->type.dtype)
-      : whole_attribute(node, "output_dtype", 0) != 0
-          ? dtype_of_onnx(static_cast<std::uint64_t>(whole_attribute(node, "output_dtype", 0)))
-          : std::optional(DType::kU8);
-  if (!type || in.input(node, 1) == nullptr) return false;
-  const std::vector<TensorType> result{{x->type.shape, *type}};
-  const auto scale = along_axis(in, node, 1, x->type.shape);
-  if (!scale) return in.write_custom(node, OpClass::kPointwise, 0, result);
-  const auto scaled = in.write_step("div", {x, &*scale});
-  auto rounded = scaled ? in.write_step("round", {&*scaled}) : std::nullopt;
-  if (!rounded) return in.write_custom(node, OpClass::kPointwise, 0, result);
-  if (zero != nullptr) {
-    const auto offset = along_axis(in, node, 2, x->type.shape);
-    if (!offset) return false;
-    const auto wide =
-        in.write_step("cast", {&*offset}, {{"to", std::string(name_of(x->type.dtype))}});
-    if (!wide) return false;
-    rounded = in.write_step("add", {&*rounded, &*wide});
-  }
-  return rounded && in.write(node, "cast", {&*rounded}, {{"to", std::string(name_of(*type))}});
-}
-
 constexpr std::array kOwnRules = {
     OnnxRuleRow{"Add", add},
     OnnxRuleRow{"Div", divide},
@@ -352,9 +291,6 @@ constexpr std::array kOwnRules = {
     OnnxRuleRow{"BitShift", shift},
     OnnxRuleRow{"Dropout", dropout},
     OnnxRuleRow{"Identity", identity},
-    OnnxRuleRow{"DequantizeLinear", dequantize},
-    OnnxRuleRow{"DequantizeLinear", dequantize, "com.microsoft"},
-    OnnxRuleRow{"QuantizeLinear", quantize},
 };
 
 constexpr auto kPointwiseRules = rows_of(kSameOps, same_op, kOwnRules);
