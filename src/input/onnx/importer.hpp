@@ -81,8 +81,16 @@ class OnnxImporter {
   // The same with a result of that type.
   std::optional<OnnxKnown> write_step_as(std::string_view op, const std::vector<Operand>& inputs,
                                          DType dtype, const Written& attributes = {});
+  // The same with several results of those types.
+  std::optional<std::vector<OnnxKnown>> write_steps_as(std::string_view op,
+                                                       const std::vector<Operand>& inputs,
+                                                       const std::vector<DType>& dtypes,
+                                                       const Written& attributes = {});
   // Output i of the node is a value that exists.
   void alias(const OnnxNode& node, const OnnxKnown& value, std::size_t i = 0);
+  // Names the op that makes output i as the file names the output. All but the first are so named
+  // anyway; the first one has the name of the node.
+  void name_output(const OnnxNode& node, std::size_t i, const OnnxKnown& value);
   // The same elements in another shape; a copy first where the strides do not allow it.
   std::optional<OnnxKnown> reshape(const OnnxKnown& value, const Shape& shape);
   std::optional<OnnxKnown> permute(const OnnxKnown& value, const std::vector<std::size_t>& perm);
@@ -129,7 +137,7 @@ class OnnxImporter {
                                                               const std::vector<Operand>& inputs,
                                                               const std::vector<DType>& dtypes,
                                                               const Written& attributes);
-  void bind_result(const OnnxNode& node, std::size_t i, ModelGraph::TensorId tensor);
+  OnnxKnown known(ModelGraph::TensorId tensor) const;
   bool bind_results(const OnnxNode& node,
                     const std::optional<std::vector<ModelGraph::TensorId>>& results);
   void add_outputs();

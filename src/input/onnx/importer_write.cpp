@@ -180,24 +180,24 @@ std::vector<ModelGraph::Input> OnnxImporter::written(const std::vector<Operand>&
   return result;
 }
 
-// A node's first result has the node's name, unless it is made on its own.
-void OnnxImporter::bind_result(const OnnxNode& node, std::size_t i, ModelGraph::TensorId tensor) {
-  if (i > 0) graph_.name_result(tensor, dotted(node.outputs[i]));
-  bind(node.outputs[i], {.type = graph_.type(tensor).type, .tensor = tensor});
+void OnnxImporter::name_output(const OnnxNode& node, std::size_t i, const OnnxKnown& value) {
+  if (value.tensor) graph_.name_result(*value.tensor, dotted(node.outputs[i]));
 }
 
 void OnnxImporter::alias(const OnnxNode& node, const OnnxKnown& value, std::size_t i) {
-  if (value.tensor && output_count(node) > 1) {
-    graph_.name_result(*value.tensor, dotted(node.outputs[i]));
-  }
+  if (i > 0) name_output(node, i, value);
   bind(node.outputs[i], OnnxKnown(value));
+}
+
+OnnxKnown OnnxImporter::known(ModelGraph::TensorId tensor) const {
+  return {.type = graph_.type(tensor).type, .tensor = tensor};
 }
 
 bool OnnxImporter::bind_results(const OnnxNode& node,
                                 const std::optional<std::vector<ModelGraph::TensorId>>& results) {
   if (!results) return false;
   for (std::size_t i = 0; i < results->size(); ++i) {
-    bind_result(node, i, (*results)[i]);
+    alias(node, known((*results)[i]), i);
   }
   return true;
 }
@@ -258,15 +258,26 @@ std::optional<OnnxKnown> OnnxImporter::write_step(std::string_view op,
                                                   const Written& attributes) {
   const auto results = graph_.op(op, written(inputs), attributes, 1);
   if (!results) return std::nullopt;
-  return OnnxKnown{.type = graph_.type(results->front()).type, .tensor = results->front()};
+  return known(results->front());
+}
+
+std::optional<std::vector<OnnxKnown>> OnnxImporter::write_steps_as(
+    std::string_view op, const std::vector<Operand>& inputs, const std::vector<DType>& dtypes,
+    const Written& attributes) {
+  const auto results = results_as(op, inputs, dtypes, attributes);
+  if (!results) return std::nullopt;
+  std::vector<OnnxKnown> values;
+  for (const ModelGraph::TensorId tensor : *results) {
+    values.push_back(known(tensor));
+  }
+  return values;
 }
 
 std::optional<OnnxKnown> OnnxImporter::write_step_as(std::string_view op,
                                                      const std::vector<Operand>& inputs,
                                                      DType dtype, const Written& attributes) {
-  const auto results = results_as(op, inputs, {dtype}, attributes);
-  if (!results) return std::nullopt;
-  return OnnxKnown{.type = graph_.type(results->front()).type, .tensor = results->front()};
+  auto results = write_steps_as(op, inputs, {dtype}, attributes);
+  return results ? std::optional(std::move(results->front())) : std::nullopt;
 }
 
 std::optional<OnnxKnown> OnnxImporter::permute(const OnnxKnown& value,
@@ -376,7 +387,7 @@ bool OnnxImporter::write_custom(const OnnxNode& node, OpClass op_class, std::uin
   if (of_first) custom.reads.emplace_back(inputs[0], *of_first);
   const auto results = graph_.custom(inputs, types, custom);
   for (std::size_t i = 0; i < results.size(); ++i) {
-    bind_result(node, places[i], results[i]);
+    alias(node, known(results[i]), places[i]);
   }
   return true;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
 #include "core/checked.hpp"
 #include "input/model_shapes.hpp"
@@ -185,18 +186,26 @@ bool filled(OnnxImporter& in, const OnnxNode& node) {
   return in.write_custom(node, OpClass::kMovement, 0, {*type});
 }
 
-// On its last axis, with 0 and 1.
+// With 0 and 1, made along a last axis.
 bool one_hot(OnnxImporter& in, const OnnxNode& node) {
   const OnnxKnown* x = in.input(node, 0);
   const auto depth = number_of(in.constant(node, 1));
   const Constant* values = in.constant(node, 2);
-  const auto rank = static_cast<std::int64_t>(x->type.shape.size());
-  const std::int64_t axis = whole_attribute(node, "axis", -1);
-  const bool plain = values != nullptr && values->elements == std::vector<double>{0, 1} &&
-                     (axis == -1 || axis == rank);
-  return depth && plain &&
-         in.write(node, "one_hot", {x},
-                  {{"classes", static_cast<std::int64_t>(*depth)}, to_type(values->type.dtype)});
+  const std::size_t rank = x->type.shape.size();
+  const auto axis = axis_of(whole_attribute(node, "axis", -1), rank + 1);
+  if (!depth || !axis || values == nullptr || values->elements != std::vector<double>{0, 1}) {
+    return false;
+  }
+  const OnnxImporter::Written attributes = {{"classes", static_cast<std::int64_t>(*depth)},
+                                            to_type(values->type.dtype)};
+  if (*axis == rank) return in.write(node, "one_hot", {x}, attributes);
+  const auto last = in.write_step("one_hot", {x}, attributes);
+  std::vector<std::size_t> perm(rank);
+  std::iota(perm.begin(), perm.end(), 0);
+  perm.insert(perm.begin() + static_cast<std::ptrdiff_t>(*axis), rank);
+  const auto result = last ? in.permute(*last, perm) : std::nullopt;
+  if (result) in.alias(node, *result);
+  return result.has_value();
 }
 
 bool cumulative_sum(OnnxImporter& in, const OnnxNode& node) {

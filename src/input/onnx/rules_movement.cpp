@@ -234,6 +234,7 @@ bool split(OnnxImporter& in, const OnnxNode& node) {
                       {listed("axes", {static_cast<std::int64_t>(*axis)}),
                        listed("starts", {start}), listed("ends", {start + sizes[i]})});
     if (!part) return false;
+    in.name_output(node, i, *part);
     in.alias(node, *part, i);
     start += sizes[i];
   }

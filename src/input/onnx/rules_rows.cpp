@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <string>
+#include <vector>
 
 #include "input/onnx/rules.hpp"
 #include "input/onnx/shapes.hpp"
@@ -134,11 +136,38 @@ bool rms_norm(OnnxImporter& in, const OnnxNode& node) {
                   OnnxImporter::output_count(node));
 }
 
+// By the statistics of x, with what the running ones become. ONNX's momentum is what they keep, and
+// its running variance is divided by all samples, that of the row by one less.
+bool trained_batch_norm(OnnxImporter& in, const OnnxNode& node) {
+  constexpr std::size_t kRunning = 3;  // of the row's results
+  const std::vector<OnnxImporter::Operand> inputs = given(in, node, 5);
+  if (inputs.size() != 5) return false;
+  const DType dtype = in.input(node, 0)->type.dtype;
+  OnnxImporter::Written attributes = {{"mode", std::string("training")},
+                                      {"eps", real_attribute(node, "epsilon", 1e-5)}};
+  if (OnnxImporter::output_count(node) == 1) {
+    return in.write_as(node, "batch_norm", {inputs[0], inputs[1], inputs[2]}, {dtype}, attributes);
+  }
+  attributes.push_back({"momentum", 1 - real_attribute(node, "momentum", 0.9)});
+  const DType mean = in.input(node, 3)->type.dtype;
+  const DType variance = in.input(node, 4)->type.dtype;
+  const auto results = in.write_steps_as(
+      "batch_norm", inputs, {dtype, DType::kF32, DType::kF32, mean, variance}, attributes);
+  if (!results) return false;
+  in.alias(node, results->front());
+  for (std::size_t i = 1; i < OnnxImporter::output_count(node); ++i) {
+    in.alias(node, (*results)[kRunning + i - 1], i);
+  }
+  return true;
+}
+
 bool batch_norm(OnnxImporter& in, const OnnxNode& node) {
-  if (whole_attribute(node, "training_mode", 0) != 0) return false;
-  return OnnxImporter::output_count(node) == 1 &&
-         in.write(node, "batch_norm", given(in, node, 5),
-                  {{"eps", real_attribute(node, "epsilon", 1e-5)}});
+  const std::size_t outputs = OnnxImporter::output_count(node);
+  if (whole_attribute(node, "training_mode", 0) != 0) {
+    return outputs <= 3 && trained_batch_norm(in, node);
+  }
+  return outputs == 1 && in.write(node, "batch_norm", given(in, node, 5),
+                                  {{"eps", real_attribute(node, "epsilon", 1e-5)}});
 }
 
 bool group_norm(OnnxImporter& in, const OnnxNode& node) {

@@ -199,5 +199,17 @@ TEST_CASE("onnx: rotary embeddings by token or by place, of heads apart or side 
   CHECK(unfused(read(graph)) == 2 * (2 * 4 * 64 + 8 * 16) + 4 * (2 * 2 * 8 * 64 + 2 * 64));
 }
 
+TEST_CASE("onnx: ones of classes along another axis are read where they are") {
+  const Graph graph{
+      .nodes = {node("OneHot", {"x", "depth", "values"}, {"o"}, {attribute("axis", 0)}),
+                node("Neg", {"o"}, {"y"})},
+      .inputs = {value("x", {5, 3}, kInt64)},
+      .outputs = {value("y", {10, 5, 3}, kInt64)},
+      .constants = {integers("depth", {10}), integers("values", {0, 1})}};
+  const Model model = read(graph);
+  CHECK(rows_of(model) == Lines{"one_hot", "permute_view", "neg"});
+  CHECK(unfused(model) == 8 * (15 + 3 * 150));
+}
+
 }  // namespace
 }  // namespace fusecalc
