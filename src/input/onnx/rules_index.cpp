@@ -208,13 +208,20 @@ bool one_hot(OnnxImporter& in, const OnnxNode& node) {
   return result.has_value();
 }
 
+// Of the elements before each, where they exclude it: less the element itself. From the end on, one
+// op: three that move all elements are not what computes it.
 bool cumulative_sum(OnnxImporter& in, const OnnxNode& node) {
   const OnnxKnown* x = in.input(node, 0);
   const Constant* axis = in.constant(node, 1);
-  if (axis != nullptr && axis->elements.size() == 1 && whole_attribute(node, "exclusive", 0) == 0 &&
-      whole_attribute(node, "reverse", 0) == 0 &&
-      in.write_as(node, "cumsum", {x}, {x->type.dtype}, {listed("axes", axis->integers())})) {
-    return true;
+  const DType dtype = x->type.dtype;
+  if (axis != nullptr && axis->elements.size() == 1 && whole_attribute(node, "reverse", 0) == 0) {
+    const OnnxImporter::Written attributes = {listed("axes", axis->integers())};
+    if (whole_attribute(node, "exclusive", 0) == 0) {
+      if (in.write_as(node, "cumsum", {x}, {dtype}, attributes)) return true;
+    } else {
+      const auto sums = in.write_step_as("cumsum", {x}, dtype, attributes);
+      if (sums && in.write_as(node, "sub", {&*sums, x}, {dtype})) return true;
+    }
   }
   return in.write_custom(node, OpClass::kOpaque, 0, {x->type});
 }

@@ -199,6 +199,21 @@ TEST_CASE("onnx: rotary embeddings by token or by place, of heads apart or side 
   CHECK(unfused(read(graph)) == 2 * (2 * 4 * 64 + 8 * 16) + 4 * (2 * 2 * 8 * 64 + 2 * 64));
 }
 
+TEST_CASE("onnx: sums of the elements before each are the sums so far less the element") {
+  const auto summed = [](const std::vector<Message>& attributes) {
+    const Graph graph{.nodes = {node("CumSum", {"x", "axis"}, {"y"}, attributes)},
+                      .inputs = {value("x", {4, 6})},
+                      .outputs = {value("y", {4, 6})},
+                      .constants = {integers("axis", {1}, true)}};
+    return read(graph);
+  };
+  CHECK(rows_of(summed({})) == Lines{"cumsum"});
+  CHECK(rows_of(summed({attribute("exclusive", 1)})) == Lines{"cumsum", "sub"});
+  // From the end: x and y alone, not the axis.
+  CHECK(rows_of(summed({attribute("reverse", 1)})) == Lines{"custom"});
+  CHECK(unfused(summed({attribute("reverse", 1)})) == 4 * (24 + 24));
+}
+
 TEST_CASE("onnx: ones of classes along another axis are read where they are") {
   const Graph graph{
       .nodes = {node("OneHot", {"x", "depth", "values"}, {"o"}, {attribute("axis", 0)}),
