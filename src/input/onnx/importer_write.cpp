@@ -354,7 +354,9 @@ std::vector<ModelGraph::TensorId> OnnxImporter::read_by(const OnnxNode& node) {
   }
   std::unordered_set<ModelGraph::TensorId> given(result.begin(), result.end());
   for (const std::string_view name : reads.captured) {
-    const ModelGraph::TensorId tensor = tensor_of(require(node, name));
+    const OnnxKnown& value = require(node, name);
+    if (is_argument(value.constant.get())) continue;
+    const ModelGraph::TensorId tensor = tensor_of(value);
     if (given.insert(tensor).second) result.push_back(tensor);
   }
   for (const OnnxTensor* weight : reads.weights) {

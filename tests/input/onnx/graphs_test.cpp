@@ -69,6 +69,12 @@ TEST_CASE("onnx: an open condition reads what its branches take from around it")
         1 + 4 * (8 * 32 + 32 * 16 + 32 * 16 + 8 * 16));
 }
 
+TEST_CASE("onnx: branches read no numbers that are constants around them") {
+  Graph graph = conditional({node("Add", {"x", "two"}, {"r"})}, {node("Add", {"x", "two"}, {"r"})});
+  graph.constants = {real("two", 2)};
+  CHECK(ops_of(read(proto::model(graph))) == Lines{"custom(c, x) -> y"});
+}
+
 TEST_CASE("onnx: graphs inside of graphs read what is around them all, and not their own values") {
   const Message weight = Message().number(1, 16).number(2, kFloat).text(8, "bias");
   Graph step{.nodes = {node("Relu", {"carried"}, {"own"}), node("MatMul", {"x", "w"}, {"product"}),
