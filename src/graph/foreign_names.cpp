@@ -75,6 +75,8 @@ constexpr std::array kForeignNames = {
     ForeignName{NameKind::kOp, "reduceprod", "prod"},
     ForeignName{NameKind::kOp, "average", "mean"},
     ForeignName{NameKind::kOp, "amax", "max"},
+    ForeignName{NameKind::kOp, "norm", "l2_norm"},
+    ForeignName{NameKind::kOp, "vectornorm", "l2_norm"},
     ForeignName{NameKind::kOp, "amin", "min"},
     ForeignName{NameKind::kOp, "lse", "logsumexp"},
     ForeignName{NameKind::kOp, "variance", "var"},

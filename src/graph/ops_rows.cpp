@@ -67,6 +67,8 @@ constexpr std::array kRowOps = {
     with_correction(reduction("std", kFloat, 4, "square root of the variance over axes",
                               Accumulator::kMoments, "sqrt(s.variance * $unbias)",
                               reference::std_dev)),
+    reduction("l2_norm", kFloat, 2, "square root of the sum of squares over axes",
+              Accumulator::kSquareSum, "sqrt(s.sum)", reference::l2_norm),
     reduction("prod", kAccumulate, 1, "product over axes", Accumulator::kProduct, "s.value",
               reference::prod),
     reduction("any", kBool, 0, "whether any element over axes is not 0", Accumulator::kAny,

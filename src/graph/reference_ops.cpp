@@ -117,6 +117,10 @@ double var(In row, const At& at) {
 
 double std_dev(In row, const At& at) { return std::sqrt(var(row, at)); }
 
+double l2_norm(In row, const At& /*at*/) {
+  return std::sqrt(std::inner_product(row.begin(), row.end(), row.begin(), 0.0));
+}
+
 double prod(In row, const At& /*at*/) {
   return std::accumulate(row.begin(), row.end(), 1.0, std::multiplies<>());
 }

@@ -42,6 +42,7 @@ double min(std::span<const double> row, const Attributes& at);
 double amax_abs(std::span<const double> row, const Attributes& at);
 double var(std::span<const double> row, const Attributes& at);
 double std_dev(std::span<const double> row, const Attributes& at);
+double l2_norm(std::span<const double> row, const Attributes& at);
 double prod(std::span<const double> row, const Attributes& at);
 // Of integers: the low 64 bits of the product, signed.
 double whole_prod(std::span<const double> row, const Attributes& at);

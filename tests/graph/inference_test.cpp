@@ -180,6 +180,7 @@ TEST_CASE("reductions drop the axes that they reduce, or keep them as 1") {
   CHECK(made("mean", R"("x")", i, R"("axis": 0)") == "f32 [3]");
   CHECK(made("max", R"("x")", i, R"("axis": 0)") == "i32 [3]");
   CHECK(made("logsumexp", R"("x")", i, R"("axis": 1)") == "f32 [2]");
+  CHECK(made("l2_norm", R"("x")", i, R"("axis": 1)") == "f32 [2]");
 }
 
 TEST_CASE("normalisations keep the shape") {

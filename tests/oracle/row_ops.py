@@ -112,6 +112,7 @@ OPS = {
     "sum": reducing(lambda x, a: x.sum(axis=a)), "mean": reducing(lambda x, a: x.mean(axis=a)),
     "max": reducing(lambda x, a: x.max(axis=a)), "min": reducing(lambda x, a: x.min(axis=a)),
     "amax_abs": reducing(lambda x, a: np.abs(x).max(axis=a)),
+    "l2_norm": reducing(lambda x, a: np.sqrt(np.square(x).sum(axis=a))),
     "var": variance, "std": lambda op, x: np.sqrt(variance(op, x)),
     "prod": reducing(lambda x, a: x.prod(axis=a)),
     "any": reducing(lambda x, a: (x != 0).any(axis=a)),
@@ -131,7 +132,7 @@ def reduction_list(dtype):
     a = g.tensor("a", [3, 4, 5, 2])
     view = g.op("permute_view", [g.op("exp", [a])], perm=[2, 0, 3, 1])
     for x in (a, view):
-        for kind in ("sum", "mean", "max", "min", "amax_abs", "var", "std", "prod", "argmax",
+        for kind in ("sum", "mean", "max", "min", "amax_abs", "l2_norm", "var", "std", "prod", "argmax",
                      "argmin", "logsumexp"):
             for axes in ([0], [1, 2], [-1], [0, 3], [1, 3], None):
                 attributes = {} if axes is None else {"axes": axes}

@@ -19,16 +19,11 @@ struct Reduction {
   std::string_view after;   // of each result last
 };
 constexpr std::array kReductions = {
-    Reduction{"ReduceSum", "sum", "", ""},
-    Reduction{"ReduceMean", "mean", "", ""},
-    Reduction{"ReduceMax", "max", "", ""},
-    Reduction{"ReduceMin", "min", "", ""},
-    Reduction{"ReduceProd", "prod", "", ""},
-    Reduction{"ReduceL1", "sum", "abs", ""},
-    Reduction{"ReduceL2", "sum", "square", "sqrt"},
-    Reduction{"ReduceSumSquare", "sum", "square", ""},
-    Reduction{"ReduceLogSum", "sum", "", "log"},
-    Reduction{"ReduceLogSumExp", "logsumexp", "", ""},
+    Reduction{"ReduceSum", "sum", "", ""},       Reduction{"ReduceMean", "mean", "", ""},
+    Reduction{"ReduceMax", "max", "", ""},       Reduction{"ReduceMin", "min", "", ""},
+    Reduction{"ReduceProd", "prod", "", ""},     Reduction{"ReduceL1", "sum", "abs", ""},
+    Reduction{"ReduceL2", "l2_norm", "", ""},    Reduction{"ReduceSumSquare", "sum", "square", ""},
+    Reduction{"ReduceLogSum", "sum", "", "log"}, Reduction{"ReduceLogSumExp", "logsumexp", "", ""},
 };
 
 Shape reduced(const Shape& shape, const std::vector<bool>& flags, bool keep) {

@@ -91,6 +91,19 @@ bool apply_aten_rule(const AtenCall& call, std::string_view op) {
   return pointwise_by_name(call, op);
 }
 
+bool set_custom(const AtenCall& call, ModelGraph::Custom custom) {
+  std::vector<ModelGraph::TensorId> inputs;
+  for (const ValueId id : call.all_values()) {
+    const ModelGraph::TensorId tensor = call.tensor(id);
+    if (std::ranges::find(inputs, tensor) == inputs.end()) inputs.push_back(tensor);
+  }
+  std::vector<ModelType> types;
+  for (std::size_t i = 0; i < call.results(); ++i) types.push_back(call.type(i));
+  const auto results = call.graph().custom(inputs, types, custom);
+  for (std::size_t i = 0; i < results.size(); ++i) call.set(i, results[i]);
+  return true;
+}
+
 OpClass aten_class(std::string_view op) {
   const auto* found = std::ranges::find(kClasses, op, &ClassRow::op);
   return found == kClasses.end() ? kOpaque : found->op_class;

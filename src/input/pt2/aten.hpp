@@ -51,6 +51,9 @@ OpClass aten_class(std::string_view op);
 // For rules. A range of an axis, read where it is; or nothing. `type` is the result's.
 std::optional<ModelGraph::TensorId> sliced(ModelGraph& graph, ModelGraph::TensorId tensor,
                                            const AxisRange& range, const ModelType& type);
+// `tensor` with the axes `last`, which differ, behind the others; or nothing.
+std::optional<ModelGraph::TensorId> with_last(ModelGraph& graph, ModelGraph::TensorId tensor,
+                                              const std::vector<std::size_t>& last);
 // A tensor with a number in every element; nothing where it is none (NaN).
 std::optional<ModelGraph::TensorId> filled(ModelGraph& graph, const ModelType& type, double number);
 // The whole with a range of an axis replaced by `part`; or nothing.
@@ -69,6 +72,12 @@ bool gather_places(const AtenCall& call, ValueId self, std::span<const std::stri
 // The same of x[i, :, j] = values, in `overwritten`.
 bool scatter_places(const AtenCall& call, ModelGraph::TensorId overwritten,
                     std::span<const std::string> names, ValueId values, std::string_view combine);
+// An op that no row has, of all of the call's tensors; its results are the call's.
+bool set_custom(const AtenCall& call, ModelGraph::Custom custom);
+// So many FLOPs for each pair of a query and a key that it sees: `of_head` for each element of a
+// head, and `of_value` for each one of a value. Nothing where that is no number below 2^63.
+std::optional<std::uint64_t> attention_flops(const AtenCall& call, std::uint64_t of_head,
+                                             std::uint64_t of_value);
 // Which of a node's results are not None, as the attribute "gradients".
 WrittenAttribute given_gradients(const AtenCall& call);
 

@@ -54,24 +54,6 @@ bool meshgrid(const AtenCall& call, std::string_view) {
   return true;
 }
 
-// `tensor` with the axes `last`, which differ, behind the others.
-std::optional<ModelGraph::TensorId> with_last(ModelGraph& graph, ModelGraph::TensorId tensor,
-                                              const std::vector<std::size_t>& last) {
-  const ModelType from = graph.type(tensor);
-  std::vector<std::int64_t> perm;
-  for (std::size_t i = 0; i < from.shape().size(); ++i) {
-    if (std::ranges::find(last, i) == last.end()) perm.push_back(static_cast<std::int64_t>(i));
-  }
-  for (const std::size_t axis : last) perm.push_back(static_cast<std::int64_t>(axis));
-  if (std::ranges::is_sorted(perm)) return tensor;
-  ModelType to = model_type({}, from.dtype());
-  for (const std::int64_t axis : perm) {
-    to.type.shape.push_back(from.shape()[static_cast<std::size_t>(axis)]);
-    to.extents.push_back(from.extents[static_cast<std::size_t>(axis)]);
-  }
-  return graph.op("permute_view", {tensor}, {listed("perm", perm)}, to);
-}
-
 // Of rows of m elements, one after the other, every (m + 1)-th is that of a diagonal.
 bool diagonal(const AtenCall& call, std::string_view) {
   const auto self = call.value("self");
@@ -145,6 +127,23 @@ constexpr std::array kAxisRules = {
 };
 
 }  // namespace
+
+std::optional<ModelGraph::TensorId> with_last(ModelGraph& graph, ModelGraph::TensorId tensor,
+                                              const std::vector<std::size_t>& last) {
+  const ModelType from = graph.type(tensor);
+  std::vector<std::int64_t> perm;
+  for (std::size_t i = 0; i < from.shape().size(); ++i) {
+    if (std::ranges::find(last, i) == last.end()) perm.push_back(static_cast<std::int64_t>(i));
+  }
+  for (const std::size_t axis : last) perm.push_back(static_cast<std::int64_t>(axis));
+  if (std::ranges::is_sorted(perm)) return tensor;
+  ModelType to = model_type({}, from.dtype());
+  for (const std::int64_t axis : perm) {
+    to.type.shape.push_back(from.shape()[static_cast<std::size_t>(axis)]);
+    to.extents.push_back(from.extents[static_cast<std::size_t>(axis)]);
+  }
+  return graph.op("permute_view", {tensor}, {listed("perm", perm)}, to);
+}
 
 std::span<const AtenRule> aten_axis_rules() { return kAxisRules; }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "input/model_shapes.hpp"
 #include "input/pt2/aten.hpp"
@@ -88,6 +89,13 @@ bool smoothed_loss(const AtenCall& call, const ModelType& logits, double share,
   return call.last_step("fma", {chosen, 1 - share, call.step("mul", {all, each})});
 }
 
+// PyTorch has the classes along the second axis, rows along the last one.
+std::optional<ModelGraph::TensorId> with_classes_last(const AtenCall& call, ValueId scores) {
+  const ModelGraph::TensorId tensor = call.tensor(scores);
+  const bool apart = call.graph().type(tensor).shape().size() > 2;
+  return apart ? with_last(call.graph(), tensor, {1}) : tensor;
+}
+
 bool loss(const AtenCall& call, std::string_view row) {
   const auto self = call.value("self");
   const auto target = call.value("target");
@@ -95,7 +103,8 @@ bool loss(const AtenCall& call, std::string_view row) {
   if (!self || !target || !how) return false;
   const double smoothing = call.number("label_smoothing").value_or(0);
   if (smoothing != 0) return smoothed_loss(call, call.copy_of(*self).type, smoothing, *how);
-  if (!call.op(row, {call.tensor(*self), call.tensor(*target)}, {*how})) return false;
+  const auto scores = with_classes_last(call, *self);
+  if (!scores || !call.op(row, {*scores, call.tensor(*target)}, {*how})) return false;
   if (call.results() < 2) return true;
   // The total weight is the number of samples.
   double samples = 1;
@@ -111,8 +120,19 @@ bool loss_backward(const AtenCall& call, std::string_view row) {
   const auto self = call.value("self");
   const auto target = call.value("target");
   const auto how = reduction(call);
-  return dy && self && target && how &&
-         call.op(row, {call.operand(*dy), call.tensor(*self), call.tensor(*target)}, {*how});
+  if (!dy || !self || !target || !how) return false;
+  const auto scores = with_classes_last(call, *self);
+  if (!scores) return false;
+  const std::size_t rank = call.type().shape().size();
+  if (rank < 3) return call.op(row, {call.operand(*dy), *scores, call.tensor(*target)}, {*how});
+  const auto dx = call.graph().op(row, {call.operand(*dy), *scores, call.tensor(*target)}, {*how},
+                                  call.graph().type(*scores));
+  // The classes become the second axis again.
+  std::vector<std::size_t> behind(rank - 2);
+  std::iota(behind.begin(), behind.end(), std::size_t{1});
+  const auto result = dx ? with_last(call.graph(), *dx, behind) : std::nullopt;
+  if (result) call.set(0, *result);
+  return result.has_value();
 }
 
 template <std::size_t n>
@@ -166,7 +186,11 @@ bool attention(const AtenCall& call, std::string_view row) {
                                                              "logsumexp"};
   auto inputs = tensors(call, kNames);
   const auto dy = call.given("grad_out") ? call.value("grad_out") : call.value("grad_out_");
-  if (!inputs || !dy || call.number("dropout_p").value_or(0) != 0) return false;
+  if (!inputs || !dy) return false;
+  if (call.number("dropout_p").value_or(0) != 0) {
+    const auto flops = attention_flops(call, 6, 4);
+    return flops && set_custom(call, {.op_class = OpClass::kContract, .flops = *flops});
+  }
   inputs->insert(inputs->begin(), call.tensor(*dy));
   auto mask = call.value("attn_mask");
   if (!mask) mask = call.value("attn_bias");
@@ -267,7 +291,10 @@ constexpr std::array kBackwardRules = {
     AtenRule{"nll_loss", loss, "nll_loss"},
     AtenRule{"nll_loss_nd", loss, "nll_loss"},
     AtenRule{"nll_loss_forward", loss, "nll_loss"},
+    AtenRule{"nll_loss2d", loss, "nll_loss"},
+    AtenRule{"nll_loss2d_forward", loss, "nll_loss"},
     AtenRule{"nll_loss_backward", loss_backward, "nll_loss_backward"},
+    AtenRule{"nll_loss2d_backward", loss_backward, "nll_loss_backward"},
     AtenRule{"native_layer_norm_backward", layer_norm, "layer_norm_backward"},
     AtenRule{"_fused_rms_norm_backward", rms_norm, "rms_norm_backward"},
     AtenRule{"native_group_norm_backward", group_norm, "group_norm_backward"},

@@ -165,12 +165,10 @@ bool vector_norm(const AtenCall& call, std::string_view) {
   if (order == std::numeric_limits<double>::infinity()) {
     return call.op("amax_abs", {tensor}, attributes);
   }
-  if (order != 1 && order != 2) return false;
-  const auto each = call.graph().op(order == 1 ? "abs" : "square", {tensor}, {}, from);
-  if (!each) return false;
-  if (order == 1) return call.op("sum", {*each}, attributes);
-  const auto sum = call.graph().op("sum", {*each}, attributes, ModelType(call.type()));
-  return sum && call.op("sqrt", {*sum});
+  if (order == 2) return call.op("l2_norm", {tensor}, attributes);
+  if (order != 1) return false;
+  const auto magnitudes = call.graph().op("abs", {tensor}, {}, from);
+  return magnitudes && call.op("sum", {*magnitudes}, attributes);
 }
 
 // Without an order, the same of all axes; with one, that of two axes is a norm of matrices.

@@ -128,14 +128,8 @@ bool embedding_bag(const AtenCall& call, std::string_view) {
   if (!weight || !indices || call.at(*weight).type.shape().size() != 2) return false;
   std::uint64_t rows = elements_of(call.at(*indices).type);
   if (!checked_multiply(rows, call.at(*weight).type.shape()[1])) return false;
-  std::vector<ModelGraph::TensorId> inputs;
-  for (const ValueId id : call.all_values()) inputs.push_back(call.tensor(id));
-  std::vector<ModelType> types;
-  for (std::size_t i = 0; i < call.results(); ++i) types.push_back(call.type(i));
-  const ModelGraph::Custom custom{.op_class = OpClass::kMovement, .reads = {{inputs[0], rows}}};
-  const auto results = call.graph().custom(inputs, types, custom);
-  for (std::size_t i = 0; i < results.size(); ++i) call.set(i, results[i]);
-  return true;
+  return set_custom(call,
+                    {.op_class = OpClass::kMovement, .reads = {{call.tensor(*weight), rows}}});
 }
 
 bool index_select(const AtenCall& call, std::string_view) {

@@ -4,6 +4,8 @@
 #include <array>
 #include <optional>
 
+#include "core/checked.hpp"
+#include "graph/infer_shared.hpp"
 #include "input/causal_mask.hpp"
 #include "input/einsum.hpp"
 #include "input/pt2/aten.hpp"
@@ -211,7 +213,12 @@ bool attention(const AtenCall& call, std::string_view) {
   const auto query = call.value("query");
   const auto key = call.value("key");
   const auto value = call.value("value");
-  if (!query || !key || !value || call.number("dropout_p").value_or(0) != 0) return false;
+  if (!query || !key || !value) return false;
+  if (call.number("dropout_p").value_or(0) != 0) {
+    // No row drops weights, but what that computes is known.
+    const auto flops = attention_flops(call, 2, 2);
+    return flops && set_custom(call, {.op_class = OpClass::kContract, .flops = *flops});
+  }
   const Shape& queries = call.at(*query).type.shape();
   if (queries.size() < 3) return false;
   const std::uint64_t heads = queries[queries.size() - 3];
@@ -255,6 +262,24 @@ constexpr std::array kProductRules = {
 };
 
 }  // namespace
+
+std::optional<std::uint64_t> attention_flops(const AtenCall& call, std::uint64_t of_head,
+                                             std::uint64_t of_value) {
+  const Shape& query = call.at(*call.value("query")).type.shape();
+  const Shape& key = call.at(*call.value("key")).type.shape();
+  const Shape& value = call.at(*call.value("value")).type.shape();
+  if (std::min({query.size(), key.size(), value.size()}) < 2) return std::nullopt;
+  const std::uint64_t queries = query[query.size() - 2];
+  const std::uint64_t keys = key[key.size() - 2];
+  std::uint64_t flops = elements_between(query, 0, query.size() - 2);
+  std::uint64_t pairs = queries;
+  const bool fit = checked_multiply(pairs, keys) && checked_multiply(of_head, query.back()) &&
+                   checked_multiply(of_value, value.back()) && checked_add(of_head, of_value);
+  if (!fit) return std::nullopt;
+  if (call.truth("is_causal", false)) pairs = visible_pairs(queries, keys, {});
+  return checked_multiply(flops, pairs) && checked_multiply(flops, of_head) ? std::optional(flops)
+                                                                            : std::nullopt;
+}
 
 std::span<const AtenRule> aten_product_rules() { return kProductRules; }
 

@@ -121,3 +121,27 @@ TEST_CASE("pt2: products of a program with autocast have the casts that it leave
                                  "matmul(linear, linear)", "relu(x)"});
   CHECK(unfused(model) == (4 + 2) * (32 + 48) + 2 * (32 + 48 + 24) + 2 * (24 + 16) + 4 * 64);
 }
+
+TEST_CASE("pt2: attention with dropout of its weights has attention's bytes and FLOPs") {
+  const auto of = [](double dropout, bool causal) {
+    ProgramText text;
+    text.input("q", {2, 4, 6, 8}).input("k", {2, 4, 6, 8}).input("v", {2, 4, 6, 8});
+    text.tensor("y", {2, 4, 6, 8});
+    text.node("scaled_dot_product_attention",
+              {{"query", "q"},
+               {"key", "k"},
+               {"value", "v"},
+               {"dropout_p", dropout},
+               {"is_causal", causal}},
+              {"y"});
+    const Model model = read(text.output("y"));
+    const OpGraph graph = build_graph(model.graph, {});
+    REQUIRE(graph.ops.size() == 1);
+    CHECK(graph.ops[0].op_class == OpClass::kContract);
+    return graph.ops[0].flops;
+  };
+  CHECK(of(0.1, false) == of(0, false));
+  CHECK(of(0.1, true) == of(0, true));
+  CHECK(of(0, false) == 2 * 4 * 6 * 6 * 8 * 4);
+  CHECK(of(0, true) == 2 * 4 * 21 * 8 * 4);
+}
