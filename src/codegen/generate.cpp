@@ -88,6 +88,27 @@ unsigned group_width(const KernelView& kernel, const Roots& roots, std::uint64_t
   return static_cast<unsigned>(kAccessBytes / widest);
 }
 
+std::optional<RepeatedRead> passes_side_by_side(const KernelView& kernel, const Device& device,
+                                                const LoopSpace& space) {
+  std::uint64_t moved = 0;
+  for (const Phases::Use& use : kernel.phases().reads) {
+    moved += use.passes * bytes_of(use.dtype, use.elements);
+  }
+  for (const OpId id : kernel.ops()) {
+    for (const TensorId output : kernel.op(id).outputs) {
+      if (kernel.needed_outside(output)) moved += kernel.tensor(output).bytes;
+    }
+  }
+  return repeated_reads(kernel.graph(), kernel.ops(), space, static_cast<double>(moved),
+                        device.l2_bytes)
+      .side_by_side;
+}
+
+std::string in_passes(std::string_view block, const RepeatedRead& passes, std::uint64_t of_pass) {
+  return fmt::format("({0} / {1} * {1} + {0} % {1} % {2} * {3} + {0} % {1} / {2})", block,
+                     of_pass * passes.passes, passes.passes, of_pass);
+}
+
 std::string element_function(KernelCode& code, std::string_view signature, TensorId tensor,
                              const std::string& index, ComputeType type) {
   const Loop no_loop;
@@ -236,7 +257,7 @@ GeneratedKernel generate_group(TrafficCounter& counter, const Kernel& kernel,
   GeneratedKernel result = !contractions.empty() ? generate_attention(view, contractions, device)
                            : of_whole_rows       ? generate_whole_rows(view)
                            : phases.rows.empty()
-                               ? generate_map(view)
+                               ? generate_map(view, device)
                                : generate_rows(view, counter.rows_fit(phases), device);
   if (result.blocks > 0x7fffffffU) {
     cannot_generate(graph.ops[kernel.front()], "it has more blocks than a launch");

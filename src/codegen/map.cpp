@@ -76,9 +76,21 @@ bool reads_table(const KernelView& kernel) {
   });
 }
 
+// Sets the blocks of a kernel, and returns the number of the chunk that one takes, in code.
+std::string chunk_of_block(const KernelView& kernel, const Device& device, std::uint64_t space,
+                           std::uint64_t of_block, GeneratedKernel& result) {
+  result.blocks = (space + of_block - 1) / of_block;
+  const auto passes = passes_side_by_side(kernel, device, LoopSpace::of_results(space));
+  if (!passes) return "blockIdx.x";
+  const std::uint64_t of_pass = (space / passes->outer / passes->passes + of_block - 1) / of_block;
+  result.blocks = of_pass * passes->passes * passes->outer;
+  result.schedule += fmt::format(", {} passes side by side", passes->passes);
+  return in_passes("blockIdx.x", *passes, of_pass);
+}
+
 }  // namespace
 
-GeneratedKernel generate_map(const KernelView& kernel) {
+GeneratedKernel generate_map(const KernelView& kernel, const Device& device) {
   const std::uint64_t space = space_of(kernel);
   const Roots roots = find_roots(kernel, space);
   const unsigned width = std::min({group_width(kernel, roots, space), most_copies(kernel),
@@ -104,6 +116,9 @@ GeneratedKernel generate_map(const KernelView& kernel) {
   const std::string parameters = code.parameters().declarations();
   const std::string arguments = ", " + code.parameters().arguments();
   GeneratedKernel result;
+  result.schedule = fmt::format("{} element{} per thread", width, width == 1 ? "" : "s");
+  const std::string chunk =
+      chunk_of_block(kernel, device, space, std::uint64_t{kLoopThreads} * width, result);
   std::string& text = result.source.text;
   text = preamble(kernel.graph(), space);
   text += fmt::format(
@@ -111,8 +126,8 @@ GeneratedKernel generate_map(const KernelView& kernel) {
       parameters, body);
   text += fmt::format(
       "extern \"C\" __global__ void __launch_bounds__({}) fused({}) {{\n"
-      "  idx i = ((idx)blockIdx.x * {} + threadIdx.x) * {};\n",
-      kLoopThreads, parameters, kLoopThreads, width);
+      "  idx i = ((idx){} * {} + threadIdx.x) * {};\n",
+      kLoopThreads, parameters, chunk, kLoopThreads, width);
   if (space % width == 0) {
     text += fmt::format("  if (i < {}) elements<{}>(i{});\n}}\n", space, width, arguments);
   } else {
@@ -124,9 +139,6 @@ GeneratedKernel generate_map(const KernelView& kernel) {
   result.source.entries = {"fused"};
   result.storages = code.parameters().storages();
   result.threads = kLoopThreads;
-  const std::uint64_t groups = (space + width - 1) / width;
-  result.blocks = (groups + kLoopThreads - 1) / kLoopThreads;
-  result.schedule = fmt::format("{} element{} per thread", width, width == 1 ? "" : "s");
   return result;
 }
 

@@ -37,7 +37,7 @@ std::string RowWriter::through_runs(const std::string& inside) {
   const std::uint64_t run = schedule_.teams() * rows_.row_length();
   std::string text = fmt::format(
       "  const idx begin = (idx){} * {};\n  const u32 count = {} - begin < {} ? {} - begin : {};\n",
-      schedule_.stays > 0 ? "block" : "blockIdx.x", run, space_, run, space_, run);
+      block_number(), run, space_, run, space_, run);
   // The rows of a block before are all stored.
   if (schedule_.stays > 0) text += "  __syncthreads();\n";
   std::string names;

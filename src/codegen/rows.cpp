@@ -103,6 +103,7 @@ void RowWriter::plan(bool rows_fit, const Device& device) {
     walked_.axes[0].extent /= schedule_.lines;
     walked_.axes[1].extent *= schedule_.lines;
   }
+  find_passes(device);
   if (!schedule_.holds()) return;
   for (const auto& [id, place] : held) {
     const ComputeType type = compute_type(kernel_.tensor(id).type.dtype);
@@ -113,6 +114,13 @@ void RowWriter::plan(bool rows_fit, const Device& device) {
                      .computed = computed && !schedule_.as_stored,
                      .copied = schedule_.copies && !kernel_.makes(id)});
   }
+}
+
+void RowWriter::find_passes(const Device& device) {
+  const std::optional<LoopSpace> space = LoopSpace::of_rows(rows_);
+  if (!space || schedule_.columns || schedule_.splits > 1) return;
+  passes_ = passes_side_by_side(kernel_, device, *space);
+  if (passes_ && passes_->pass / rows_.row_length() % schedule_.teams() != 0) passes_.reset();
 }
 
 // Movement tells its parts apart by whole groups, and packed types have no single elements.
@@ -201,12 +209,17 @@ std::uint64_t RowWriter::blocks() const {
   return schedule_.stays > 0 ? schedule_.stays : blocks_across() * schedule_.splits;
 }
 
+// In code: which of the blocks that the rows need.
+std::string_view RowWriter::block_number() const {
+  return schedule_.stays > 0 || passes_ ? "block" : "blockIdx.x";
+}
+
 std::string RowWriter::prologue() const {
   const unsigned wide = schedule_.teams();
   const std::uint64_t units = schedule_.columns ? walked_.rows() / schedule_.width : rows_.rows();
   const std::string team = schedule_.columns ? fmt::format("threadIdx.x % {}", wide)
                                              : fmt::format("threadIdx.x / {}", schedule_.team);
-  std::string block = schedule_.stays > 0 ? "block" : "blockIdx.x";
+  std::string block(block_number());
   if (schedule_.splits > 1) block += fmt::format(" / {}", schedule_.splits);
   const std::string unit = wide == 1 ? fmt::format("(idx)({})", block)
                                      : fmt::format("(idx)({}) * {} + {}", block, wide, team);
@@ -280,9 +293,15 @@ std::string RowWriter::scratch_declaration() const {
 
 // Blocks that stay resident continue with other rows.
 std::string RowWriter::row_loop(const std::string& inside) const {
-  if (schedule_.stays == 0) return inside;
-  std::string text = fmt::format("  for (u32 block = blockIdx.x; block < {}; block += {}) {{\n",
+  const auto in_order = [&](std::string_view turn) {
+    const std::uint64_t of_pass = passes_->pass / rows_.row_length() / schedule_.teams();
+    return fmt::format("  const u32 block = {};\n", in_passes(turn, *passes_, of_pass));
+  };
+  if (schedule_.stays == 0) return passes_ ? in_order("blockIdx.x") + inside : inside;
+  const std::string_view turn = passes_ ? "turn" : "block";
+  std::string text = fmt::format("  for (u32 {0} = blockIdx.x; {0} < {1}; {0} += {2}) {{\n", turn,
                                  blocks_across(), schedule_.stays);
+  if (passes_) text += "  " + in_order(turn);
   for (std::size_t begin = 0; begin < inside.size();) {
     const std::size_t end = inside.find('\n', begin) + 1;
     text += (inside[begin] == '#' ? "" : "  ") + inside.substr(begin, end - begin);
@@ -356,6 +375,7 @@ GeneratedKernel RowWriter::write() {
         "blocks that share rows exchange partial results through memory";
   }
   result.schedule = describe(schedule_);
+  if (passes_) result.schedule += fmt::format(", {} passes side by side", passes_->passes);
   return result;
 }
 

@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "codegen/row_schedule.hpp"
@@ -44,6 +46,8 @@ class RowWriter {
   };
 
   void plan(bool rows_fit, const Device& device);
+  void find_passes(const Device& device);
+  std::string_view block_number() const;
   // Whether rows follow each other in memory, in every tensor as large as they are.
   bool rows_follow() const;
   bool may_shift() const;
@@ -123,6 +127,7 @@ class RowWriter {
   Roots roots_;
   std::uint64_t state_bytes_ = 0;  // of the largest accumulator, at most
   RowSchedule schedule_;
+  std::optional<RepeatedRead> passes_{};  // that blocks take side by side
   std::uint8_t last_ = 0;
   std::string totals_;  // declared before the first row, used after the last
   std::string state_declarations_;

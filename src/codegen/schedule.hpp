@@ -9,6 +9,7 @@
 #include "codegen/generate.hpp"
 #include "codegen/scope.hpp"
 #include "plan/legality.hpp"
+#include "plan/repeated_reads.hpp"
 
 namespace fusecalc {
 
@@ -54,7 +55,13 @@ std::string preamble(const OpGraph& graph, std::uint64_t space);
 // The index of the first element of a thread's group.
 inline Index group_index() { return {.name = "i", .pattern = LanePattern::kUnit, .aligned = true}; }
 
-GeneratedKernel generate_map(const KernelView& kernel);
+// The passes of a kernel that its blocks take side by side (plan/repeated_reads.hpp), if any; and
+// where the chunk of a block is then, in code, of so many of each pass.
+std::optional<RepeatedRead> passes_side_by_side(const KernelView& kernel, const Device& device,
+                                                const LoopSpace& space);
+std::string in_passes(std::string_view block, const RepeatedRead& passes, std::uint64_t of_pass);
+
+GeneratedKernel generate_map(const KernelView& kernel, const Device& device);
 // The same where tiles of what it reads are transposed on chip; nothing where they would not help.
 // `block`: the loop's body, without tiles.
 std::optional<GeneratedKernel> generate_transposition(const KernelView& kernel, const Roots& roots,

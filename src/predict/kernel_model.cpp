@@ -7,6 +7,7 @@
 #include "graph/product_parts.hpp"
 #include "plan/grouped_weights.hpp"
 #include "plan/halves.hpp"
+#include "plan/repeated_reads.hpp"
 #include "plan/scattered_rows.hpp"
 #include "plan/siblings.hpp"
 #include "plan/step_scales.hpp"
@@ -220,6 +221,37 @@ double KernelModel::scattered_elements(const Op& op) const {
              : kAnywhere * static_cast<double>(std::clamp<std::uint64_t>(bytes, 2, 4)) * work;
 }
 
+// Operands that are repeated along outer axes, but for those whose passes are side by side.
+void KernelModel::add_reads_of_passes(const Kernel& kernel, const KernelTraffic& traffic,
+                                      const RowLayout& rows, KernelWork& work) const {
+  constexpr double kDoubt = 0.12;  // of what may be read again
+  std::uint64_t written = 0;       // elements of the largest result
+  for (const KernelTraffic::Entry& entry : traffic.writes) {
+    written = std::max(written, graph_.tensors[entry.tensor].elements);
+  }
+  const std::optional<LoopSpace> space =
+      rows.empty() ? LoopSpace::of_results(written) : LoopSpace::of_rows(rows);
+  if (!space) return;
+  const auto moved = static_cast<double>(traffic.bytes.total());
+  const RepeatedReads repeated = repeated_reads(graph_, kernel, *space, moved, device_.l2_bytes);
+  double again = 0;
+  double most = 0;
+  for (const RepeatedRead& read : repeated.reads) {
+    RepeatedRead apart = read;
+    const std::optional<RepeatedRead>& together = repeated.side_by_side;
+    if (together && together->pass == read.pass) {
+      apart.passes /= together->passes;
+      apart.pass *= together->passes;
+    }
+    const double bytes = static_cast<double>(apart.outer * (apart.passes - 1)) * apart.bytes;
+    const double lost = lost_by_stream(repeated.distance(apart, moved), device_.l2_bytes);
+    again += bytes * lost;
+    if (lost > 0 && lost < 1) most += bytes;
+  }
+  work.dram_read += again;
+  work.read_doubt = std::max(work.read_doubt, kDoubt * most / std::max(1.0, work.dram_read));
+}
+
 KernelWork KernelModel::streaming_work(const Kernel& kernel, const KernelTraffic& traffic) {
   const Phases& phases = counter_.phases().resolve(kernel).phases();
   const L2Model l2 = streaming_l2(device_.l2_bytes);
@@ -238,6 +270,7 @@ KernelWork KernelModel::streaming_work(const Kernel& kernel, const KernelTraffic
     work.dram_read += once + again + bytes_beside(graph_, kernel, entry, device_);
     work.l2_bytes += bytes - once - again;
   }
+  add_reads_of_passes(kernel, traffic, phases.rows, work);
   double scattered = 0;
   double updated = 0;  // cycles of a multiprocessor
   for (std::size_t i = 0; i < kernel.size(); ++i) {

@@ -31,6 +31,8 @@ class KernelModel {
   double access_instructions(const KernelTraffic& traffic, double& space) const;
   double scattered_elements(const Op& op) const;
   KernelWork streaming_work(const Kernel& kernel, const KernelTraffic& traffic);
+  void add_reads_of_passes(const Kernel& kernel, const KernelTraffic& traffic,
+                           const RowLayout& rows, KernelWork& work) const;
   ProductKernel product_of(const Op& op, const KernelTraffic& traffic,
                            std::span<const OpId> others = {}) const;
   void add_prologue(const Kernel& kernel, OpId id, ProductKernel& product) const;
