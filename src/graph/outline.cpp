@@ -19,12 +19,17 @@ class RowIds {
     key_.clear();
     for (const RowLayout::MergedAxis& axis : rows.axes)
       key_.emplace_back(axis.extent, axis.reduced);
-    return ids_.try_emplace(key_, static_cast<std::uint32_t>(ids_.size())).first->second;
+    const auto [known, added] = ids_.try_emplace(key_, static_cast<std::uint32_t>(layouts_.size()));
+    if (added) layouts_.push_back(rows);
+    return known->second;
   }
+  // By their ids.
+  std::vector<RowLayout> layouts() && { return std::move(layouts_); }
 
  private:
   using Key = std::vector<std::pair<std::uint64_t, bool>>;
   std::map<Key, std::uint32_t> ids_ = {{Key{}, 0}};
+  std::vector<RowLayout> layouts_ = {RowLayout{}};
   Key key_;
 };
 
@@ -76,6 +81,7 @@ Outline::Outline(const OpGraph& graph) {
         {.first_input = static_cast<std::uint32_t>(inputs_.size()),
          .first_result = static_cast<std::uint32_t>(results_.size()),
          .rows = rows.id_of(op.rows),
+         .family = op.row->family,
          .op_class = op.op_class,
          .access = op.row->access,
          .passes = op.passes,
@@ -115,6 +121,7 @@ Outline::Outline(const OpGraph& graph) {
                           .dtype = tensor.type.dtype,
                           .always_needed = tensor.output || in_input,
                           .output = tensor.output,
+                          .readers = static_cast<std::uint32_t>(graph.readers[id].size()),
                           .elements = tensor.elements,
                           .bytes = tensor.bytes,
                           .writes = op.writes[i].most,
@@ -123,6 +130,7 @@ Outline::Outline(const OpGraph& graph) {
   }
   ops_.push_back({.first_input = static_cast<std::uint32_t>(inputs_.size()),
                   .first_result = static_cast<std::uint32_t>(results_.size())});
+  layouts_ = std::move(rows).layouts();
   relate_windows(graph);
 }
 

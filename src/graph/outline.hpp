@@ -8,6 +8,7 @@
 #include "core/dtype.hpp"
 #include "graph/id_lists.hpp"
 #include "graph/op_table.hpp"
+#include "graph/shape.hpp"
 
 namespace fusecalc {
 
@@ -41,7 +42,8 @@ class Outline {
   };
   static_assert(sizeof(Input) == 64);
 
-  struct Result {
+  // A tensor that an op makes, in one line likewise.
+  struct alignas(64) Result {
     TensorId tensor = kNone;
     TensorId storage = kNone;
     OpId patched_by = kNone;
@@ -49,16 +51,19 @@ class Outline {
     // Must be written by any kernel: an output of the graph, or stored in an input's memory.
     bool always_needed = false;
     bool output = false;
+    std::uint32_t readers = 0;  // ops
     std::uint64_t elements = 0;
     std::uint64_t bytes = 0;
     std::uint64_t writes = 0;      // elements, at most
     std::uint64_t left_alone = 0;  // elements that the op may not write
   };
+  static_assert(sizeof(Result) == 64);
 
   struct OpFacts {
     std::uint32_t first_input = 0;
     std::uint32_t first_result = 0;
     std::uint32_t rows = 0;  // id of the row layout, equal for equal layouts; 0: none
+    OpFamily family = OpFamily::kPointwise;
     OpClass op_class = OpClass::kPointwise;
     Access access = Access::kSame;
     std::uint8_t passes = 1;
@@ -86,6 +91,7 @@ class Outline {
     const std::uint32_t first = ops_[op].first_result;
     return {results_.data() + first, ops_[op + 1].first_result - first};
   }
+  const RowLayout& rows_of(OpId op) const { return layouts_[ops_[op].rows]; }
   // Windows (Tensor::window) that show the same elements in another order, as far as their views
   // tell, count as one: this one.
   TensorId counted(TensorId window) const {
@@ -101,6 +107,7 @@ class Outline {
   std::vector<OpFacts> ops_;  // and a sentinel that ends the last one's inputs and results
   std::vector<Input> inputs_;
   std::vector<Result> results_;
+  std::vector<RowLayout> layouts_;  // by OpFacts::rows
   // Per tensor; kNone where there is none.
   std::vector<TensorId> counted_;
   std::vector<TensorId> outer_;

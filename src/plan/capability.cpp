@@ -45,12 +45,12 @@ Verdict check_limits(const ResolvedKernel& resolved, const Kernel& kernel,
     return {Obstacle::kTooManyArguments, kernel.front()};
   }
   for (const OpId id : kernel) {
-    const Op& op = graph.ops[id];
-    if (op.row->family == OpFamily::kRowNormBackward &&
-        !norm_backward_tiling(graph, op, on_chip_bytes)) {
+    const OpFamily family = graph.outline[id].family;
+    if (family == OpFamily::kRowNormBackward &&
+        !norm_backward_tiling(graph, graph.ops[id], on_chip_bytes)) {
       return {Obstacle::kLongRows, id};
     }
-    if (op.row->family != OpFamily::kAttention) continue;
+    if (family != OpFamily::kAttention) continue;
     const Verdict heads = check_heads(graph, id, id, on_chip_bytes);
     if (!heads.legal()) return heads;
   }

@@ -235,10 +235,10 @@ OpId Check::unconnected() const {
 }
 
 Verdict Check::check_edges() const {
-  for (const OpId id : kernel_) {
-    for (const Edge& edge : edges_of(id)) {
+  for (std::size_t i = 0; i < kernel_.size(); ++i) {
+    for (const Edge& edge : resolved_->edges_of(i)) {
       if (!edge.inside()) continue;
-      const Verdict verdict = check_edge(id, *edge.input);
+      const Verdict verdict = check_edge(kernel_[i], *edge.input);
       if (!verdict.legal()) return verdict;
     }
   }
@@ -337,11 +337,12 @@ Verdict Check::check_spaces() const {
   }
   std::optional<OpId> widest;  // of those that work for the outside
   std::optional<OpId> first_rows;
-  for (const OpId id : kernel_) {
-    const bool inside_only = phases_->written[resolved_->index_of(id)] == 0 && feeds_inside(id);
+  for (std::size_t i = 0; i < kernel_.size(); ++i) {
+    const OpId id = kernel_[i];
+    const bool inside_only = phases_->written[i] == 0 && resolved_->feeds_inside(i);
     if (!inside_only && (!widest || facts(id).work > facts(*widest).work)) widest = id;
     if (!facts(id).reduces()) continue;
-    const bool picks = facts(id).access == Access::kGather && phase_of(id) > 0;
+    const bool picks = facts(id).access == Access::kGather && phases_->runs_in[i] > 0;
     if (first_rows && !picks && facts(id).rows != facts(*first_rows).rows) {
       return {Obstacle::kRows, *first_rows, id};
     }
@@ -455,10 +456,11 @@ Verdict Check::check_siblings() const {
 Verdict Check::check_contractions() const {
   const std::vector<OpId>& contractions = contractions_;
   if (contractions.empty()) return {};
-  for (const OpId id : kernel_) {
-    for (const Edge& edge : edges_of(id)) {
+  for (std::size_t i = 0; i < kernel_.size(); ++i) {
+    for (const Edge& edge : resolved_->edges_of(i)) {
       if (!edge.inside()) continue;
-      if (const Verdict ready = check_ready(id, *edge.input); !ready.legal()) return ready;
+      const Verdict ready = check_ready(kernel_[i], *edge.input);
+      if (!ready.legal()) return ready;
     }
   }
   if (!parts_.empty()) return {};

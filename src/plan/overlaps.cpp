@@ -146,6 +146,8 @@ Overlaps::Overlaps(const OpGraph& graph) : graph_(graph) {
       ++count;
     }
   }
+  const bool any = std::ranges::any_of(places_of_, [](std::uint32_t id) { return id != kNone; });
+  if (!any) places_of_.clear();
   for (const auto& [value, inputs] : partial) add_parts(value, inputs, count);
 }
 

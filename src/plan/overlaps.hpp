@@ -40,7 +40,9 @@ class Overlaps {
   }
   // Equal for inputs that take the same places of their values, where these are no grids in them;
   // kNone where places are not known, or are all.
-  std::uint32_t places_of(const Outline::Input& input) const { return places_of_[index_of(input)]; }
+  std::uint32_t places_of(const Outline::Input& input) const {
+    return places_of_.empty() ? kNone : places_of_[index_of(input)];
+  }
 
   // What an op takes of an input's value for a part of its result.
   struct Image {
@@ -62,7 +64,7 @@ class Overlaps {
   const Outline::Input* inputs_ = nullptr;  // of all ops
   std::set<GridPart> parts_;
   std::map<std::pair<std::size_t, const GridPart*>, Image> images_;
-  std::vector<std::uint32_t> places_of_;  // per input
+  std::vector<std::uint32_t> places_of_;  // per input, where any is known
   // Where there are parts: per input, and per tensor.
   std::vector<const GridPart*> part_of_;
   std::vector<bool> overlaps_;

@@ -32,6 +32,10 @@ std::uint64_t block_elements(const RowLayout& rows, DType dtype) {
   return checked_multiply(elements, columns) ? elements : kMaxCount;
 }
 
+std::uint64_t block_bytes(const RowLayout& rows, DType dtype) {
+  return checked_bytes_of(dtype, block_elements(rows, dtype)).value_or(kMaxCount);
+}
+
 }  // namespace
 
 PhaseFinder::PhaseFinder(const OpGraph& graph)
@@ -59,9 +63,6 @@ void PhaseFinder::resolve_operands(const Kernel& kernel) {
   for (std::uint32_t i = 0; i < kernel.size(); ++i) {
     const std::span<const Outline::Input> inputs = outline_.inputs_of(kernel[i]);
     const std::span<const Outline::Result> results = outline_.results_of(kernel[i]);
-    // Those of a large graph come from memory: for all ops at a time, rather than one by one.
-    __builtin_prefetch(inputs.data());
-    __builtin_prefetch(results.data());
     places_[kernel[i]] = {.stamp = current_, .index = i};
     first_edge_[i] = edges;
     first_made_[i] = made;
@@ -75,9 +76,24 @@ void PhaseFinder::resolve_operands(const Kernel& kernel) {
   windows_.clear();
   taken_count_ = 0;
   edges_.resize(std::max<std::size_t>(edges_.size(), edges));
+  fetch_operands(kernel);
   Edge* edge = edges_.data();
   for (std::uint32_t i = 0; i < kernel.size(); ++i) {
     for (const Outline::Input& input : outline_.inputs_of(kernel[i])) *edge++ = edge_of(input, i);
+  }
+}
+
+// Those of a large graph come from memory: for all ops at a time, rather than one by one.
+void PhaseFinder::fetch_operands(const Kernel& kernel) const {
+  for (const OpId op : kernel) {
+    __builtin_prefetch(outline_.results_of(op).data());
+    for (const Outline::Input& input : outline_.inputs_of(op)) __builtin_prefetch(&input);
+  }
+  for (const OpId op : kernel) {
+    for (const Outline::Input& input : outline_.inputs_of(op)) {
+      __builtin_prefetch(slots_.data() + input.storage);
+      if (input.producer != kNone) __builtin_prefetch(places_.data() + input.producer);
+    }
   }
 }
 
@@ -159,7 +175,7 @@ void PhaseFinder::run_forward(const Kernel& kernel) {
 }
 
 void PhaseFinder::add_reduction(OpId id) {
-  const RowLayout& rows = graph_.ops[id].rows;
+  const RowLayout& rows = outline_.rows_of(id);
   if (phases_.rows.empty()) {
     phases_.rows = rows;
   } else if (phases_.crossed) {
@@ -175,7 +191,7 @@ void PhaseFinder::add_reduction(OpId id) {
 void PhaseFinder::find_columns(const Kernel& kernel) {
   phases_.columns.assign(kernel.size(), 0);
   for (std::size_t i = 0; i < kernel.size(); ++i) {
-    bool columns = outline_[kernel[i]].reduces() && graph_.ops[kernel[i]].rows != phases_.rows;
+    bool columns = outline_[kernel[i]].reduces() && outline_.rows_of(kernel[i]) != phases_.rows;
     for (const Edge& edge : edges_of(i)) {
       columns = columns || (edge.inside() && phases_.columns[edge.maker] != 0);
     }
@@ -189,7 +205,7 @@ bool PhaseFinder::needed_outside(std::size_t place, const Outline::Result& resul
   }
   if (result.always_needed) return true;
   const Made& made = made_[made_by(place, result.tensor)];
-  if (made.readers < graph_.readers[result.tensor].size()) return true;
+  if (made.readers < result.readers) return true;
   // All that read it are inside: so is what overwrites a part of it.
   if (result.patched_by == kNone) return false;
   const std::span<const Outline::Result> patched = outline_.results_of(result.patched_by);
@@ -480,10 +496,11 @@ void PhaseFinder::find_held(const Kernel& kernel) {
   find_read_ranges(kernel);
   // Bytes held from each phase to the next.
   std::array<std::uint64_t, kLastPhase + 1> held{};
+  DType last_dtype = DType::kF32;  // most values are of one type
+  std::uint64_t bytes = block_bytes(phases_.rows, last_dtype);
   const auto hold = [&](DType dtype, std::uint64_t from, std::uint64_t to) {
     if (from >= to) return;
-    const std::uint64_t bytes =
-        checked_bytes_of(dtype, block_elements(phases_.rows, dtype)).value_or(kMaxCount);
+    if (dtype != last_dtype) bytes = block_bytes(phases_.rows, last_dtype = dtype);
     for (std::uint64_t phase = from; phase < to; ++phase) {
       if (!checked_add(held[phase], bytes)) held[phase] = kMaxCount;
     }

@@ -130,6 +130,7 @@ class PhaseFinder {
   bool needed_outside(TensorId output) const;
   const Phases& phases();
 
+  void fetch_operands(const Kernel& kernel) const;
   void resolve_operands(const Kernel& kernel);
   void run_forward(const Kernel& kernel);
   void add_reduction(OpId id);
