@@ -1,6 +1,8 @@
 #include "plan/paths.hpp"
 
 #include <algorithm>
+#include <array>
+#include <span>
 
 namespace fusecalc {
 namespace {
@@ -10,6 +12,43 @@ constexpr std::size_t kMostSteps = 32;
 constexpr std::uint64_t kLastLabel = std::uint64_t{1} << 62;
 
 }  // namespace
+
+// The kernels of what must run right before or after the ops of one, for each such dependence.
+// Those of a large graph come from memory: for some dependences at a time, rather than one by one.
+class PathFinder::OwnersOfNext {
+ public:
+  OwnersOfNext(const IdLists& order, const Kernel& ops, const std::vector<KernelId>& owner,
+               const std::vector<Place>& places)
+      : order_(order), ops_(ops), owner_(owner), places_(places) {}
+
+  // The next ones; empty at the end.
+  std::span<const KernelId> some() {
+    std::size_t count = 0;
+    for (; op_ < ops_.size() && count < found_.size(); ++op_, taken_ = 0) {
+      const std::span<const OpId> others = order_[ops_[op_]];
+      for (; taken_ < others.size() && count < found_.size(); ++taken_) {
+        found_[count++] = others[taken_];
+      }
+      if (taken_ < others.size()) break;
+    }
+    const std::span<KernelId> some = std::span(found_).first(count);
+    for (const OpId op : some) __builtin_prefetch(owner_.data() + op);
+    for (KernelId& id : some) {
+      id = owner_[id];
+      if (id != kNone) __builtin_prefetch(places_.data() + id);
+    }
+    return some;
+  }
+
+ private:
+  const IdLists& order_;
+  const Kernel& ops_;
+  const std::vector<KernelId>& owner_;
+  const std::vector<Place>& places_;
+  std::size_t op_ = 0;
+  std::size_t taken_ = 0;  // dependences of that op
+  std::array<KernelId, kMostSteps> found_;
+};
 
 PathFinder::PathFinder(const OpGraph& graph, const std::vector<Kernel>& kernels,
                        const std::vector<KernelId>& owner)
@@ -43,14 +82,10 @@ bool PathFinder::expand(Cone& cone, const IdLists& order, KernelId goal, std::ui
   const KernelId k = cone.kernels[cone.expanded++];
   const bool at_start = cone.expanded == 1;
   const std::size_t known = cone.kernels.size();
-  const Kernel& ops = kernels_[k];
-  for (std::size_t i = 0; i < ops.size(); ++i) {
-    // Those of a large graph come from memory: some are asked for ahead of time.
-    constexpr std::size_t kAhead = 4;
-    if (i + kAhead < ops.size()) __builtin_prefetch(order[ops[i + kAhead]].data());
-    for (const OpId other : order[ops[i]]) {
+  OwnersOfNext next(order, kernels_[k], owner_, places_);
+  for (std::span<const KernelId> some = next.some(); !some.empty(); some = next.some()) {
+    for (const KernelId reached : some) {
       if (++cone.steps > kMostSteps && !cone.exhausted()) return false;
-      const KernelId reached = owner_[other];
       if (reached == kNone || reached == k) continue;
       if (reached == goal) {
         if (at_start) continue;

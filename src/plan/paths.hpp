@@ -53,6 +53,8 @@ class PathFinder {
     bool exhausted() const { return expanded == kernels.size(); }
   };
 
+  class OwnersOfNext;
+
   void start(Cone& cone, KernelId kernel, std::uint64_t mark);
   bool expand(Cone& cone, const IdLists& order, KernelId goal, std::uint64_t mark,
               std::uint64_t other_mark);
