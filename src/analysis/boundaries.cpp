@@ -31,6 +31,15 @@ IdLists tensors_of(const OpGraph& graph, const PlanAnalysis& plan) {
   return {plan.kernels.size(), pairs};
 }
 
+// The kernels that read each value, in the order in which they run.
+IdLists readers_of_values(const OpGraph& graph, const std::vector<KernelId>& owner) {
+  std::vector<IdLists::Pair> pairs;
+  for (TensorId value = 0; value < graph.tensors.size(); ++value) {
+    for (const OpId op : graph.readers[value]) pairs.emplace_back(value, owner[op]);
+  }
+  return {graph.tensors.size(), pairs};
+}
+
 std::vector<bool> plain_kernels(const OpGraph& graph, const std::vector<Kernel>& kernels) {
   std::vector<bool> plain;
   for (const Kernel& kernel : kernels) {
@@ -54,6 +63,7 @@ struct PlannedKernels {
         kernels(of.planned_kernels()),
         owner(owners_of(graph, kernels)),
         tensors(tensors_of(graph, of)),
+        readers(readers_of_values(graph, owner)),
         plain(plain_kernels(graph, kernels)) {}
 
   const PlanAnalysis& plan;
@@ -63,6 +73,7 @@ struct PlannedKernels {
   std::vector<Kernel> kernels;
   std::vector<KernelId> owner;
   IdLists tensors;          // of each kernel: the memory that it reads or writes
+  IdLists readers;          // of each value: the kernels that read it, as they run
   std::vector<bool> plain;  // of each kernel: no single op of it limits what it may be fused with
 };
 
@@ -84,10 +95,18 @@ class BoundaryFinder {
   Boundaries find(KernelId first, KernelId end);
 
  private:
-  void add_of(KernelId kernel);
-  const std::vector<KernelId>& readers_of(TensorId value);
+  // Two kernels that share a tensor.
+  struct Pair {
+    KernelId kernel = 0;
+    KernelId with = 0;
+    TensorId tensor = kNone;
+    bool feeds = false;
+  };
+
+  void add_pairs_of(KernelId kernel);
+  void fetch_pairs() const;
   OpId first_reader(KernelId kernel, TensorId value) const;
-  void add(KernelId a, KernelId b, TensorId tensor, bool feeds);
+  void add(const Pair& pair);
   Boundary judge(KernelId a, KernelId b, TensorId tensor);
   void explain_obstacle(Boundary& boundary, KernelId a, KernelId b);
   bool name_pair(Boundary& boundary, KernelId a, KernelId b) const;
@@ -108,7 +127,7 @@ class BoundaryFinder {
   TrafficCounter counter_;
   PathFinder paths_;
   Boundaries found_;
-  std::unordered_map<TensorId, std::vector<KernelId>> readers_;
+  std::vector<Pair> pairs_;  // of a few kernels
   // Of the kernel at hand: the first boundary with each other kernel.
   std::unordered_map<KernelId, std::size_t> judged_;
   Kernel both_;
@@ -116,42 +135,59 @@ class BoundaryFinder {
 };
 
 Boundaries BoundaryFinder::find(KernelId first, KernelId end) {
-  for (KernelId kernel = first; kernel < end; ++kernel) {
-    found_.first.push_back(found_.all.size());
-    add_of(kernel);
+  constexpr KernelId kTogether = 16;
+  for (KernelId kernel = first; kernel < end;) {
+    pairs_.clear();
+    const KernelId next = std::min(end, kernel + kTogether);
+    for (KernelId each = kernel; each < next; ++each) add_pairs_of(each);
+    fetch_pairs();
+    auto pair = pairs_.begin();
+    for (; kernel < next; ++kernel) {
+      found_.first.push_back(found_.all.size());
+      judged_.clear();
+      for (; pair != pairs_.end() && pair->kernel == kernel; ++pair) add(*pair);
+    }
   }
   found_.first.push_back(found_.all.size());
   return std::move(found_);
 }
 
-void BoundaryFinder::add_of(KernelId kernel) {
-  judged_.clear();
+void BoundaryFinder::add_pairs_of(KernelId kernel) {
   const KernelTraffic& traffic = traffic_of(kernel);
   for (const KernelTraffic::Entry& entry : traffic.writes) {
-    for (const KernelId reader : readers_of(entry.tensor)) {
-      if (reader != kernel) add(kernel, reader, entry.tensor, true);
+    for (const KernelId reader : planned_.readers[entry.tensor]) {
+      if (reader != kernel) pairs_.push_back({kernel, reader, entry.tensor, true});
     }
   }
   for (const KernelTraffic::Entry& entry : traffic.reads) {
     // Pairs of many readers would be too many for anyone to read.
     constexpr std::size_t kFewReaders = 8;
-    const std::vector<KernelId>& readers = readers_of(entry.tensor);
+    const std::span<const KernelId> readers = planned_.readers[entry.tensor];
     auto later = std::ranges::upper_bound(readers, kernel);
     const auto end =
         readers.size() <= kFewReaders || later == readers.end() ? readers.end() : later + 1;
-    for (; later != end; ++later) add(kernel, *later, entry.tensor, false);
+    for (; later != end; ++later) pairs_.push_back({kernel, *later, entry.tensor, false});
   }
 }
 
-// Kernels in the order in which they run. Many of them may ask for the readers of one tensor.
-const std::vector<KernelId>& BoundaryFinder::readers_of(TensorId value) {
-  const auto [known, added] = readers_.try_emplace(value);
-  std::vector<KernelId>& readers = known->second;
-  if (!added) return readers;
-  for (const OpId op : graph_.readers[value]) readers.push_back(owner_[op]);
-  std::ranges::sort(readers);
-  readers.erase(std::unique(readers.begin(), readers.end()), readers.end());
-  return readers;
+// The kernels of a large graph come from memory: for some pairs at a time, rather than one by one.
+void BoundaryFinder::fetch_pairs() const {
+  for (const Pair& pair : pairs_) __builtin_prefetch(kernels_.data() + pair.with);
+  for (const Pair& pair : pairs_) __builtin_prefetch(kernels_[pair.with].data());
+  const auto for_first_ops = [&](const auto& fetch) {
+    constexpr std::size_t kFirst = 4;
+    for (const Pair& pair : pairs_) {
+      const Kernel& kernel = kernels_[pair.with];
+      for (std::size_t i = 0; i < std::min(kFirst, kernel.size()); ++i) fetch(kernel[i]);
+    }
+  };
+  for_first_ops([&](OpId op) { __builtin_prefetch(&graph_.outline[op]); });
+  for_first_ops([&](OpId op) {
+    __builtin_prefetch(graph_.outline.inputs_of(op).data());
+    __builtin_prefetch(graph_.outline.results_of(op).data());
+    __builtin_prefetch(graph_.before[op].data());
+    __builtin_prefetch(graph_.after[op].data());
+  });
 }
 
 // The first op of a kernel that reads the value: found among the kernel's ops or the value's
@@ -169,12 +205,13 @@ OpId BoundaryFinder::first_reader(KernelId kernel, TensorId value) const {
   return kNone;
 }
 
-void BoundaryFinder::add(KernelId a, KernelId b, TensorId tensor, bool feeds) {
+void BoundaryFinder::add(const Pair& pair) {
   // The reason is the same for all tensors that two kernels share.
-  const auto [known, added] = judged_.emplace(b, found_.all.size());
-  Boundary boundary = added ? judge(a, b, tensor) : found_.all[known->second];
-  boundary.tensor = tensor;
-  boundary.feeds = feeds;
+  const auto [known, added] = judged_.emplace(pair.with, found_.all.size());
+  Boundary boundary =
+      added ? judge(pair.kernel, pair.with, pair.tensor) : found_.all[known->second];
+  boundary.tensor = pair.tensor;
+  boundary.feeds = pair.feeds;
   found_.all.push_back(boundary);
 }
 
