@@ -86,9 +86,12 @@ void CandidateFinder::add_maker(KernelId k, const Outline::Input& input, OpId op
 
 void CandidateFinder::add_siblings(KernelId k, const Outline::Input& input, OpId op) {
   const std::span<const OpId> readers = readers_of(input.value);
-  const auto place = std::ranges::lower_bound(readers, graph_.rank[op], {},
-                                              [&](OpId reader) { return graph_.rank[reader]; }) -
-                     readers.begin();
+  if (readers.size() == 1) return;  // the op itself
+  const auto rank = [&](OpId reader) { return graph_.rank[reader]; };
+  const auto place =
+      readers.size() <= kSiblingReach
+          ? 0
+          : std::ranges::lower_bound(readers, graph_.rank[op], {}, rank) - readers.begin();
   const auto first = std::max<std::ptrdiff_t>(0, place - std::ptrdiff_t{kSiblingReach});
   const auto last = std::min(std::ssize(readers), place + std::ptrdiff_t{kSiblingReach} + 1);
   for (auto i = first; i < last; ++i) {
