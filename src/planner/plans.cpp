@@ -123,8 +123,7 @@ FusionPlan recomputing_auto(PlanMaker& maker) {
   const auto with_copies = planned_with_copies(maker.graph(), maker.device(), rules);
   if (with_copies) consider(more_merged(*with_copies));
   if (as_compiler) return best;
-  const FusionPlan& compiler = *maker.plan(PlanKind::kCompiler);
-  if (can_launch(maker, compiler)) consider(more_merged(compiler));
+  if (maker.launches_compiler()) consider(more_merged(*maker.plan(PlanKind::kCompiler)));
   return best;
 }
 
@@ -210,6 +209,10 @@ const std::vector<Kernel>& PlanMaker::launchable_compiler() {
     TrafficCounter counter(graph_, device_);
     return launchable_parts(counter, runner_rules(device_), compiler_partition().kernels);
   });
+}
+
+bool PlanMaker::launches_compiler() {
+  return launches_compiler_.get([&] { return can_launch(*this, *plan(PlanKind::kCompiler)); });
 }
 
 const std::vector<CountedKernel>& PlanMaker::lone_ops() {

@@ -41,6 +41,8 @@ class PlanMaker {
   const FusionPlan& compiler_partition();
   // Its kernels, split into single ops where our runner cannot launch them.
   const std::vector<Kernel>& launchable_compiler();
+  // Whether our runner can launch all kernels of the plan `compiler`.
+  bool launches_compiler();
   // The kernels of the plan `unfused`, which stand in the other plans, too.
   const std::vector<CountedKernel>& lone_ops();
 
@@ -55,6 +57,7 @@ class PlanMaker {
   Lazy<std::vector<FusionPlan>> recomputed_auto_;
   Lazy<FusionPlan> compiler_partition_;
   Lazy<std::vector<Kernel>> launchable_compiler_;
+  Lazy<bool> launches_compiler_;
   Lazy<std::vector<CountedKernel>> lone_ops_;
 };
 
