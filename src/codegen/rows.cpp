@@ -36,6 +36,7 @@ RowWriter::RowWriter(const KernelView& kernel, bool rows_fit, const Device& devi
       roots_(find_roots(kernel, space_)) {
   for (const OpId id : kernel_.ops()) last_ = std::max(last_, kernel_.ready_in(id));
   plan(rows_fit, device);
+  find_passes(device);
 }
 
 bool RowWriter::works_in(std::uint8_t phase) const {
@@ -103,7 +104,6 @@ void RowWriter::plan(bool rows_fit, const Device& device) {
     walked_.axes[0].extent /= schedule_.lines;
     walked_.axes[1].extent *= schedule_.lines;
   }
-  find_passes(device);
   if (!schedule_.holds()) return;
   for (const auto& [id, place] : held) {
     const ComputeType type = compute_type(kernel_.tensor(id).type.dtype);

@@ -47,7 +47,7 @@ class PathFinder::OwnersOfNext {
   const std::vector<Place>& places_;
   std::size_t op_ = 0;
   std::size_t taken_ = 0;  // dependences of that op
-  std::array<KernelId, kMostSteps> found_;
+  std::array<KernelId, kMostSteps> found_{};
 };
 
 PathFinder::PathFinder(const OpGraph& graph, const std::vector<Kernel>& kernels,

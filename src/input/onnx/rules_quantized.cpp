@@ -66,7 +66,7 @@ bool write_unblocked(OnnxImporter& in, const OnnxNode& node, std::string_view op
   return result.has_value();
 }
 
-OnnxImporter::Written to_type(DType dtype) { return {{"to", std::string(name_of(dtype))}}; }
+OnnxImporter::Written to_dtype(DType dtype) { return {{"to", std::string(name_of(dtype))}}; }
 
 // (x - zero point) * scale.
 bool dequantize(OnnxImporter& in, const OnnxNode& node) {
@@ -78,10 +78,10 @@ bool dequantize(OnnxImporter& in, const OnnxNode& node) {
   const auto factor = along_axis(in, node, 1, x->type.shape);
   const auto blocks = split && factor ? in.reshape(*x, *split) : std::nullopt;
   if (!blocks) return in.write_custom(node, OpClass::kPointwise, 0, {{x->type.shape, dtype}});
-  auto wide = in.write_step("cast", {&*blocks}, to_type(dtype));
+  auto wide = in.write_step("cast", {&*blocks}, to_dtype(dtype));
   if (wide && in.input(node, 2) != nullptr) {
     const auto zero = along_axis(in, node, 2, x->type.shape);
-    const auto narrow = zero ? in.write_step("cast", {&*zero}, to_type(dtype)) : std::nullopt;
+    const auto narrow = zero ? in.write_step("cast", {&*zero}, to_dtype(dtype)) : std::nullopt;
     if (!narrow) return false;
     wide = in.write_step("sub", {&*wide, &*narrow});
   }
@@ -108,11 +108,11 @@ bool quantize(OnnxImporter& in, const OnnxNode& node) {
   if (zero != nullptr) {
     const auto offset = along_axis(in, node, 2, x->type.shape);
     const auto wide =
-        offset ? in.write_step("cast", {&*offset}, to_type(x->type.dtype)) : std::nullopt;
+        offset ? in.write_step("cast", {&*offset}, to_dtype(x->type.dtype)) : std::nullopt;
     if (!wide) return false;
     rounded = in.write_step("add", {&*rounded, &*wide});
   }
-  return rounded && write_unblocked(in, node, "cast", {&*rounded}, to_type(*type));
+  return rounded && write_unblocked(in, node, "cast", {&*rounded}, to_dtype(*type));
 }
 
 constexpr std::array kQuantizedRules = {

@@ -91,7 +91,7 @@ bool apply_aten_rule(const AtenCall& call, std::string_view op) {
   return pointwise_by_name(call, op);
 }
 
-bool set_custom(const AtenCall& call, ModelGraph::Custom custom) {
+bool set_custom(const AtenCall& call, const ModelGraph::Custom& custom) {
   std::vector<ModelGraph::TensorId> inputs;
   for (const ValueId id : call.all_values()) {
     const ModelGraph::TensorId tensor = call.tensor(id);

@@ -73,7 +73,7 @@ bool gather_places(const AtenCall& call, ValueId self, std::span<const std::stri
 bool scatter_places(const AtenCall& call, ModelGraph::TensorId overwritten,
                     std::span<const std::string> names, ValueId values, std::string_view combine);
 // An op that no row has, of all of the call's tensors; its results are the call's.
-bool set_custom(const AtenCall& call, ModelGraph::Custom custom);
+bool set_custom(const AtenCall& call, const ModelGraph::Custom& custom);
 // So many FLOPs for each pair of a query and a key that it sees: `of_head` for each element of a
 // head, and `of_value` for each one of a value. Nothing where that is no number below 2^63.
 std::optional<std::uint64_t> attention_flops(const AtenCall& call, std::uint64_t of_head,
