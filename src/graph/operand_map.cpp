@@ -33,11 +33,13 @@ std::optional<StridedMap> operand_map(const OpGraph& graph, const Op& op, std::s
                    : place_along(result, 1, 2);
     case OpFamily::kGather:
     case OpFamily::kEmbedding: {
-      if (first) return std::nullopt;
-      const std::size_t axis =
-          op.row->family == OpFamily::kGather
-              ? axis_of(op, graph.tensors[op.operands[0].tensor].type.shape.size())
-              : 0;
+      const auto type_of = [&](std::size_t i) -> const TensorType& {
+        return graph.tensors[op.operands[i].tensor].type;
+      };
+      const std::size_t table = table_input(op.row->family, type_of(0).dtype, type_of(1).dtype);
+      if (operand == table) return std::nullopt;
+      const bool embeds = op.row->family == OpFamily::kEmbedding;
+      const std::size_t axis = embeds ? 0 : axis_of(op, type_of(table).shape.size());
       return place_along(result, axis, axis + of.size());
     }
     case OpFamily::kGatherElements:

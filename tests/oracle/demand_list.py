@@ -212,7 +212,8 @@ class DemandList:
             self.tensors.remove(i)
         touched = {x: min(x.size, y.size)}
         if len(x.shape) == 2 and self.rng.random() < 0.3:
-            op = self.op("embedding", [x, i], [y], touched)
+            swapped = x.dtype in ("f16", "bf16", "f32", "f64") and self.rng.random() < 0.5
+            op = self.op("embedding", [i, x] if swapped else [x, i], [y], touched)
         else:
             op = self.op("gather", [x, i], [y], touched, axis=0)
         if x.places is None:

@@ -121,6 +121,10 @@ TEST_CASE("a part of a result needs the elements of each operand that it is made
   const std::string named = R"({"op": "gather", "inputs": ["x", "i"], "axis": 0, "output": "s"})";
   CHECK(read(named, rows) == 4 * 3 * 64 + 8 * 3);
   CHECK(read(named, columns) == 4 * 10 * 3 + 8 * 10);
+  // Either order of an embedding's inputs.
+  const std::string embedded = R"({"op": "embedding", "inputs": ["i", "x"], "output": "s"})";
+  CHECK(read(embedded, rows) == 4 * 3 * 64 + 8 * 3);
+  CHECK(read(embedded, columns) == 4 * 10 * 3 + 8 * 10);
   const std::string repeated =
       R"({"op": "broadcast_to", "inputs": ["row"], "shape": [100, 64], "output": "s"})";
   CHECK(read(repeated, rows) == 4 * 64);

@@ -126,7 +126,7 @@ bool loss_backward(const AtenCall& call, std::string_view row) {
   const std::size_t rank = call.type().shape().size();
   if (rank < 3) return call.op(row, {call.operand(*dy), *scores, call.tensor(*target)}, {*how});
   const auto dx = call.graph().op(row, {call.operand(*dy), *scores, call.tensor(*target)}, {*how},
-                                  call.graph().type(*scores));
+                                  ModelType(call.graph().type(*scores)));
   // The classes become the second axis again.
   std::vector<std::size_t> behind(rank - 2);
   std::iota(behind.begin(), behind.end(), std::size_t{1});
