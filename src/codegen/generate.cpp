@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <iterator>
+#include <numeric>
 
 #include "codegen/elements.hpp"
 #include "codegen/indices.hpp"
@@ -104,9 +106,15 @@ std::optional<RepeatedRead> passes_side_by_side(const KernelView& kernel, const 
       .side_by_side;
 }
 
-std::string in_passes(std::string_view block, const RepeatedRead& passes, std::uint64_t of_pass) {
-  return fmt::format("({0} / {1} * {1} + {0} % {1} % {2} * {3} + {0} % {1} / {2})", block,
-                     of_pass * passes.passes, passes.passes, of_pass);
+std::string in_passes(std::string_view block, const RepeatedRead& passes, std::uint64_t of_pass,
+                      std::uint64_t of_chunk) {
+  // Elements of one pass before those of the next: what is written follows what was written last.
+  constexpr std::uint64_t kInARow = std::uint64_t{1} << 19U;
+  const std::uint64_t most = std::bit_floor(std::max<std::uint64_t>(1, kInARow / of_chunk));
+  const std::uint64_t chunks = std::gcd(of_pass, most);
+  return fmt::format(
+      "({0} / {1} * {1} + {0} % {2} / {3} * {4} + {0} % {1} / {2} * {3} + {0} % {3})", block,
+      of_pass * passes.passes, chunks * passes.passes, chunks, of_pass);
 }
 
 std::string element_function(KernelCode& code, std::string_view signature, TensorId tensor,

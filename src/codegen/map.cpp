@@ -85,7 +85,7 @@ std::string chunk_of_block(const KernelView& kernel, const Device& device, std::
   const std::uint64_t of_pass = (space / passes->outer / passes->passes + of_block - 1) / of_block;
   result.blocks = of_pass * passes->passes * passes->outer;
   result.schedule += fmt::format(", {} passes side by side", passes->passes);
-  return in_passes("blockIdx.x", *passes, of_pass);
+  return in_passes("blockIdx.x", *passes, of_pass, of_block);
 }
 
 }  // namespace

@@ -294,8 +294,9 @@ std::string RowWriter::scratch_declaration() const {
 // Blocks that stay resident continue with other rows.
 std::string RowWriter::row_loop(const std::string& inside) const {
   const auto in_order = [&](std::string_view turn) {
-    const std::uint64_t of_pass = passes_->pass / rows_.row_length() / schedule_.teams();
-    return fmt::format("  const u32 block = {};\n", in_passes(turn, *passes_, of_pass));
+    const std::uint64_t of_block = schedule_.teams() * rows_.row_length();
+    const std::uint64_t of_pass = passes_->pass / of_block;
+    return fmt::format("  const u32 block = {};\n", in_passes(turn, *passes_, of_pass, of_block));
   };
   if (schedule_.stays == 0) return passes_ ? in_order("blockIdx.x") + inside : inside;
   const std::string_view turn = passes_ ? "turn" : "block";

@@ -56,10 +56,11 @@ std::string preamble(const OpGraph& graph, std::uint64_t space);
 inline Index group_index() { return {.name = "i", .pattern = LanePattern::kUnit, .aligned = true}; }
 
 // The passes of a kernel that its blocks take side by side (plan/repeated_reads.hpp), if any; and
-// where the chunk of a block is then, in code, of so many of each pass.
+// where the chunk of a block is then, in code: of so many of each pass, of so many elements each.
 std::optional<RepeatedRead> passes_side_by_side(const KernelView& kernel, const Device& device,
                                                 const LoopSpace& space);
-std::string in_passes(std::string_view block, const RepeatedRead& passes, std::uint64_t of_pass);
+std::string in_passes(std::string_view block, const RepeatedRead& passes, std::uint64_t of_pass,
+                      std::uint64_t of_chunk);
 
 GeneratedKernel generate_map(const KernelView& kernel, const Device& device);
 // The same where tiles of what it reads are transposed on chip; nothing where they would not help.

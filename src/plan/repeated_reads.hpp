@@ -36,8 +36,8 @@ struct LoopSpace {
 struct RepeatedReads {
   LoopSpace space{};
   std::vector<RepeatedRead> reads{};
-  // Passes that blocks take side by side: chunk by chunk of all of them, so that what they read
-  // again is read at once. As many as divide the passes, at most 32; the rest counts as outer.
+  // Passes that blocks take side by side: some chunks of each in turn, so that what they read again
+  // is still in the L2. As many as divide the passes, at most 32; the rest counts as outer.
   std::optional<RepeatedRead> side_by_side{};
 
   // Bytes that the kernel moves from one read to the next, out of `moved` in all.
