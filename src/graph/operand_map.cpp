@@ -49,4 +49,16 @@ std::optional<StridedMap> operand_map(const OpGraph& graph, const Op& op, std::s
   }
 }
 
+std::optional<StridedMap> map_to_value(const StridedMap& map, const Tensor& tensor) {
+  if (tensor.maps.size() > 1) return std::nullopt;
+  return tensor.maps.empty() ? map : joined(map, tensor.maps.front());
+}
+
+std::optional<StridedMap> map_to_value(const StridedMap& map, const OpGraph& graph, const Op& op,
+                                       std::size_t operand) {
+  const std::optional<StridedMap> of_op = operand_map(graph, op, operand);
+  const std::optional<StridedMap> there = of_op ? joined(map, *of_op) : std::nullopt;
+  return there ? map_to_value(*there, graph.tensors[op.operands[operand].tensor]) : std::nullopt;
+}
+
 }  // namespace fusecalc

@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint64_t kSectorBytes = 32;
 
 // Numbers of parts (TakenPart): of what views show, of what one operand takes, and of places that
-// Overlaps numbers.
+// OperandPlaces numbers.
 constexpr std::uint64_t kOfWindows = 0;
 constexpr std::uint64_t kOfEdges = std::uint64_t{1} << 32U;
 constexpr std::uint64_t kOfPlaces = std::uint64_t{2} << 32U;
@@ -44,7 +44,7 @@ PhaseFinder::PhaseFinder(const OpGraph& graph)
       places_(graph.ops.size()),
       slots_(graph.tensors.size()),
       window_slots_(graph.tensors.size()),
-      overlaps_(graph),
+      operand_places_(graph),
       taken_slots_(graph.tensors.size()) {}
 
 ResolvedKernel PhaseFinder::resolve(const Kernel& kernel) {
@@ -339,7 +339,7 @@ void PhaseFinder::take(std::size_t place, const Edge& edge, const OpDemand& dema
     taken.parts.add(part);
     taken.apart += std::min(taken.size - taken.apart, added_apart(input, part.elements));
   });
-  if (parts_.overlap() || overlaps_.of(input.value)) taken.parts.set_overlap();
+  if (parts_.overlap() || operand_places_.of(input.value)) taken.parts.set_overlap();
 }
 
 // The same, in parts_.
@@ -373,9 +373,9 @@ bool PhaseFinder::find_images(std::size_t place, const Edge& edge) {
     if (demands_[made].taken == kNone) continue;
     taken_[demands_[made].taken].parts.for_each([&](const TakenPart& part) {
       if (part.grid == nullptr && in_step) return add(part);
-      const Overlaps::Image image = part.grid == nullptr
-                                        ? Overlaps::Image{}
-                                        : overlaps_.image(kernel_[place], input, part.grid);
+      const OperandPlaces::Image image =
+          part.grid == nullptr ? OperandPlaces::Image{}
+                               : operand_places_.image(kernel_[place], input, part.grid);
       if (!image.known) unknown = std::min(unknown + part.elements, input.touched);
       if (image.part != nullptr) add({.grid = image.part, .elements = image.part->elements()});
     });
@@ -389,9 +389,9 @@ bool PhaseFinder::find_images(std::size_t place, const Edge& edge) {
 TakenPart PhaseFinder::own_part(const Edge& edge) const {
   const Outline::Input& input = *edge.input;
   TakenPart part = unknown_part(edge, input.touched);
-  if (const GridPart* grid = overlaps_.part_of(input))
+  if (const GridPart* grid = operand_places_.part_of(input))
     return {.grid = grid, .elements = input.touched};
-  if (const std::uint32_t places = overlaps_.places_of(input); places != kNone) {
+  if (const std::uint32_t places = operand_places_.places_of(input); places != kNone) {
     part.number = kOfPlaces + places;
   } else if (input.window != input.value && input.touched == graph_.tensors[input.window].shown) {
     part.number = kOfWindows + input.window;

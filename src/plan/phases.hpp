@@ -12,7 +12,7 @@
 
 #include "core/checked.hpp"
 #include "plan/kernel.hpp"
-#include "plan/overlaps.hpp"
+#include "plan/operand_places.hpp"
 #include "plan/taken.hpp"
 
 namespace fusecalc {
@@ -227,7 +227,7 @@ class PhaseFinder {
   std::vector<PhaseRange> made_ranges_;     // parallel to made_
   std::vector<std::uint8_t> needed_from_;   // parallel to made_: the first phase with a reader
   std::vector<Window> windows_;
-  Overlaps overlaps_;
+  OperandPlaces operand_places_;
   GridUnions unions_;
   std::vector<Slot> taken_slots_;  // of values
   std::vector<Taken> taken_;       // of the first so many

@@ -34,6 +34,17 @@ void add_reads(std::vector<RepeatedRead>& reads, const StridedMap& map, std::uin
   }
 }
 
+// Whether it reads fewer elements of anything than its loop has: only these can be repeated.
+bool reads_smaller(const OpGraph& graph, const Kernel& kernel, std::uint64_t space) {
+  return std::ranges::any_of(kernel, [&](OpId op) {
+    return std::ranges::any_of(graph.outline.inputs_of(op), [&](const Outline::Input& input) {
+      const bool inside =
+          input.producer != kNone && std::ranges::binary_search(kernel, input.producer);
+      return !inside && input.touched < space;
+    });
+  });
+}
+
 // From the loop's elements to those of what ops of the kernel read, from the last op on.
 std::vector<RepeatedRead> reads_of_loop(const OpGraph& graph, const Kernel& kernel,
                                         std::uint64_t space) {
@@ -49,10 +60,8 @@ std::vector<RepeatedRead> reads_of_loop(const OpGraph& graph, const Kernel& kern
     for (std::size_t i = 0; i < op.operands.size(); ++i) {
       if (op.operands[i].tensor == kNone) continue;
       const Tensor& tensor = graph.tensors[op.operands[i].tensor];
-      const std::optional<StridedMap> of_op = operand_map(graph, op, i);
-      std::optional<StridedMap> map = of_op ? joined(of_result->second, *of_op) : std::nullopt;
-      if (map && !tensor.maps.empty()) map = joined(*map, tensor.maps.front());
-      if (!map || tensor.maps.size() > 1) continue;
+      const std::optional<StridedMap> map = map_to_value(of_result->second, graph, op, i);
+      if (!map) continue;
       const auto [place, added] = maps.try_emplace(tensor.value, *map);
       const OpId producer = graph.tensors[tensor.value].producer;
       const bool inside = producer != kNone && std::ranges::binary_search(kernel, producer);
@@ -103,7 +112,9 @@ std::optional<LoopSpace> LoopSpace::of_rows(const RowLayout& rows) {
 
 RepeatedReads repeated_reads(const OpGraph& graph, const Kernel& kernel, const LoopSpace& space,
                              double moved, std::uint64_t l2_bytes) {
-  if (space.elements == 0) return {};
+  // Nothing is lost between two reads, each in its half of the loop.
+  const bool stays = lost_by_stream(1.5 * moved, l2_bytes) == 0;
+  if (space.elements == 0 || stays || !reads_smaller(graph, kernel, space.elements)) return {};
   RepeatedReads repeated{.space = space, .reads = reads_of_loop(graph, kernel, space.elements)};
   const bool permutes = std::ranges::any_of(
       kernel, [&](OpId id) { return graph.ops[id].row->access == Access::kPermute; });

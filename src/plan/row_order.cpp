@@ -1,8 +1,10 @@
 #include "plan/row_order.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "graph/axis.hpp"
+#include "graph/operand_map.hpp"
 
 namespace fusecalc {
 namespace {
@@ -77,10 +79,10 @@ std::optional<Taken> elements_taken(const OpGraph& graph, const Op& op, TensorId
     if (*runs % rows != 0) return std::nullopt;
     return Taken{tensor.elements, StridedMap::of(tensor.elements)};
   }
-  const bool first = operand == op.operands[0].tensor;
-  if (first && op.source) return Taken{result.elements, *op.source};
-  if (op.op_class != OpClass::kPointwise || (op.row->per_channel && !first)) return std::nullopt;
-  return Taken{result.elements, broadcast_map(tensor.type.shape, result.type.shape)};
+  const auto place = std::ranges::find(op.operands, operand, &Operand::tensor);
+  std::optional<StridedMap> map =
+      operand_map(graph, op, static_cast<std::size_t>(place - op.operands.begin()));
+  return map ? std::optional(Taken{result.elements, std::move(*map)}) : std::nullopt;
 }
 
 class OrderFinder {

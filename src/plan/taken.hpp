@@ -17,8 +17,6 @@ struct TakenPart {
   const GridPart* grid = nullptr;  // equal grids of a value are one object
   std::uint64_t number = 0;
   std::uint64_t elements = 0;
-
-  bool operator==(const TakenPart&) const = default;
 };
 
 // How many elements grids of a value have together, each set of them counted once.

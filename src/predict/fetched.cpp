@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/overlaps.hpp"
+#include "plan/operand_places.hpp"
 
 namespace fusecalc {
 namespace {

@@ -1,6 +1,7 @@
-#include "plan/overlaps.hpp"
+#include "plan/operand_places.hpp"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "graph/axis.hpp"
@@ -49,6 +50,13 @@ class PlaceNumbers {
   std::map<Key, std::uint32_t> numbers_;
 };
 
+// An input that takes a known part of its value.
+struct PartialInput {
+  std::size_t input = 0;
+  TensorId window = kNone;  // kNone where the op takes a part of that, too
+  StridedMap map;
+};
+
 using KnownParts = std::vector<std::optional<GridPart>>;
 
 // What the inputs take in a value of this shape, where it is a grid.
@@ -80,6 +88,21 @@ bool any_overlap(const KnownParts& parts, const std::vector<PartialInput>& input
   const std::optional<std::uint64_t> together = elements_of_union(all);
   return together && *together < apart;
 }
+
+// Grids of one value, in its own shape or in that of a row: where more of them are known.
+struct GridsOfValue {
+  KnownParts parts;  // as many as inputs
+  bool as_row = false;
+
+  GridsOfValue(const Tensor& tensor, const std::vector<PartialInput>& inputs) {
+    constexpr std::size_t kMostInputs = 256;
+    if (inputs.size() > kMostInputs) return;
+    parts = grids_of(inputs, tensor.type.shape);
+    KnownParts of_row = grids_of(inputs, {tensor.elements});
+    as_row = known(of_row) > known(parts);
+    if (as_row) parts = std::move(of_row);
+  }
+};
 
 // Whether it is a table of which the op takes what indices name.
 bool takes_named(const OpGraph& graph, OpId op, const Outline::Input& input) {
@@ -115,17 +138,15 @@ std::optional<StridedMap> part_taken_by(const OpGraph& graph, const Op& op,
                                         const Outline::Input& input) {
   const Tensor& tensor = graph.tensors[input.tensor];
   const bool whole = input.touched == input.elements;
-  if (input.touched == 0 || whole || tensor.maps.size() > 1) return std::nullopt;
-  // Without a map it is the first elements that the tensor shows.
-  const StridedMap shown =
-      tensor.maps.empty() ? StridedMap::of(tensor.elements) : tensor.maps.front();
-  const std::optional<StridedMap> map = op.source ? joined(*op.source, shown) : shown;
+  if (input.touched == 0 || whole) return std::nullopt;
+  const std::optional<StridedMap> map =
+      map_to_value(op.source ? *op.source : StridedMap::of(tensor.elements), tensor);
   // Of a part that the op states itself, only the size is known.
   if (!map || map->distinct() != input.touched) return std::nullopt;
   return map;
 }
 
-Overlaps::Overlaps(const OpGraph& graph) : graph_(graph) {
+OperandPlaces::OperandPlaces(const OpGraph& graph) : graph_(graph) {
   if (graph.ops.empty()) return;
   inputs_ = graph.outline.inputs_of(0).data();
   PlaceNumbers numbers;
@@ -148,48 +169,42 @@ Overlaps::Overlaps(const OpGraph& graph) : graph_(graph) {
   }
   const bool any = std::ranges::any_of(places_of_, [](std::uint32_t id) { return id != kNone; });
   if (!any) places_of_.clear();
-  for (const auto& [value, inputs] : partial) add_parts(value, inputs, count);
-}
-
-void Overlaps::add_parts(TensorId value, const std::vector<PartialInput>& inputs,
-                         std::size_t count) {
-  constexpr std::size_t kMostInputs = 256;
-  if (inputs.size() > kMostInputs) return;
-  const Tensor& tensor = graph_.tensors[value];
-  KnownParts parts = grids_of(inputs, tensor.type.shape);
-  KnownParts of_row = grids_of(inputs, {tensor.elements});
-  const bool as_row = known(of_row) > known(parts);
-  if (as_row) parts = std::move(of_row);
-  if (known(parts) == 0) return;
-  part_of_.resize(count, nullptr);
-  overlaps_.resize(graph_.tensors.size(), false);
-  as_rows_.resize(graph_.tensors.size(), false);
-  overlaps_[value] = inputs.size() > 1 && any_overlap(parts, inputs);
-  as_rows_[value] = as_row;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (parts[i]) part_of_[inputs[i].input] = &*parts_.insert(std::move(*parts[i])).first;
+  for (const auto& [value, inputs] : partial) {
+    const GridsOfValue grids(graph_.tensors[value], inputs);
+    if (known(grids.parts) == 0) continue;
+    part_of_.resize(count, nullptr);
+    overlaps_.resize(graph_.tensors.size(), false);
+    as_rows_.resize(graph_.tensors.size(), false);
+    overlaps_[value] = inputs.size() > 1 && any_overlap(grids.parts, inputs);
+    as_rows_[value] = grids.as_row;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const std::optional<GridPart>& part = grids.parts[i];
+      if (part) part_of_[inputs[i].input] = &*parts_.insert(*part).first;
+    }
   }
 }
 
-Shape Overlaps::shape_of(TensorId value) const {
+Shape OperandPlaces::shape_of(TensorId value) const {
   const Tensor& tensor = graph_.tensors[value];
   return !as_rows_.empty() && as_rows_[value] ? Shape{tensor.elements} : tensor.type.shape;
 }
 
-Overlaps::Image Overlaps::image(OpId op, const Outline::Input& input, const GridPart* result) {
+OperandPlaces::Image OperandPlaces::image(OpId op, const Outline::Input& input,
+                                          const GridPart* result) {
   const auto [found, added] = images_.try_emplace({index_of(input), result});
   if (added) found->second = find_image(op, input, *result);
   return found->second;
 }
 
-Overlaps::Image Overlaps::find_image(OpId id, const Outline::Input& input, const GridPart& result) {
+OperandPlaces::Image OperandPlaces::find_image(OpId id, const Outline::Input& input,
+                                               const GridPart& result) {
   const Op& op = graph_.ops[id];
   const std::size_t operand = operand_of(graph_, id, input);
   const Tensor& tensor = graph_.tensors[input.tensor];
   // Of what an op states that it reads, only the number is known.
   const bool stated = op.operands[operand].reads <
                       std::min(tensor.elements, graph_.tensors[op.outputs[0]].elements);
-  if (stated || tensor.maps.size() > 1) return {};
+  if (stated) return {};
   std::optional<StridedMap> map = map_of(result, shape_of(op.outputs[0]));
   if (op.row->family == OpFamily::kConcat) {
     const std::optional<GridPart> joined_part =
@@ -197,13 +212,10 @@ Overlaps::Image Overlaps::find_image(OpId id, const Outline::Input& input, const
     if (!joined_part) return {};
     const std::optional<GridPart> part = part_joined(graph_, op, operand, *joined_part);
     if (!part) return {.known = true};
-    map = map_of(*part, tensor.type.shape);
-  } else if (const auto of_op = operand_map(graph_, op, operand)) {
-    map = joined(*map, *of_op);
+    map = map_to_value(map_of(*part, tensor.type.shape), tensor);
   } else {
-    return {};
+    map = map_to_value(*map, graph_, op, operand);
   }
-  if (map && !tensor.maps.empty()) map = joined(*map, tensor.maps.front());
   if (!map) return {};
   std::optional<GridPart> part = grid_part(*map, shape_of(input.value));
   if (!part) return {};

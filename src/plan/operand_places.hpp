@@ -2,10 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
+#include <functional>
 #include <optional>
 #include <set>
-#include <utility>
+#include <unordered_map>
 #include <vector>
 
 #include "graph/grid_part.hpp"
@@ -17,18 +17,11 @@ namespace fusecalc {
 std::optional<StridedMap> part_taken_by(const OpGraph& graph, const Op& op,
                                         const Outline::Input& input);
 
-// An input that takes a known part of its value.
-struct PartialInput {
-  std::size_t input = 0;
-  TensorId window = kNone;  // kNone where the op takes a part of that, too
-  StridedMap map;
-};
-
 // Which places of values ops take, by views, slices or indices, or for a part of their result. In a
 // kernel, elements that several of them take count once.
-class Overlaps {
+class OperandPlaces {
  public:
-  explicit Overlaps(const OpGraph& graph);
+  explicit OperandPlaces(const OpGraph& graph);
 
   // Whether ops take parts of it, by views or slices, that have elements in common. (Parts that
   // have none add up.)
@@ -55,15 +48,26 @@ class Overlaps {
   std::size_t index_of(const Outline::Input& input) const {
     return static_cast<std::size_t>(&input - inputs_);
   }
+  struct Asked {
+    std::size_t input = 0;
+    const GridPart* result = nullptr;
+    bool operator==(const Asked&) const = default;
+  };
+  struct AskedHash {
+    std::size_t operator()(const Asked& asked) const {
+      constexpr std::size_t kFactor = 0x9e3779b97f4a7c15;
+      return std::hash<const GridPart*>{}(asked.result) ^ (asked.input * kFactor);
+    }
+  };
+
   // The shape in which parts of a value are told: its own, or that of a row.
   Shape shape_of(TensorId value) const;
-  void add_parts(TensorId value, const std::vector<PartialInput>& inputs, std::size_t count);
   Image find_image(OpId op, const Outline::Input& input, const GridPart& result);
 
   const OpGraph& graph_;
   const Outline::Input* inputs_ = nullptr;  // of all ops
   std::set<GridPart> parts_;
-  std::map<std::pair<std::size_t, const GridPart*>, Image> images_;
+  std::unordered_map<Asked, Image, AskedHash> images_;
   std::vector<std::uint32_t> places_of_;  // per input, where any is known
   // Where there are parts: per input, and per tensor.
   std::vector<const GridPart*> part_of_;
