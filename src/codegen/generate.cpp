@@ -260,10 +260,11 @@ GeneratedKernel generate_group(TrafficCounter& counter, const Kernel& kernel,
   if (phases.crossed) {
     return generate_rows_and_columns(view, counter.phases().resolve(kernel), device);
   }
-  const bool of_whole_rows = std::ranges::any_of(
-      kernel, [&](OpId id) { return graph.ops[id].op_class == OpClass::kOpaque; });
-  GeneratedKernel result = !contractions.empty() ? generate_attention(view, contractions, device)
-                           : of_whole_rows       ? generate_whole_rows(view)
+  if (first.row->family == OpFamily::kSort) return generate_sort(view, device);
+  const auto scan = std::ranges::find_if(
+      kernel, [&](OpId id) { return graph.ops[id].row->family == OpFamily::kScan; });
+  GeneratedKernel result = !contractions.empty()  ? generate_attention(view, contractions, device)
+                           : scan != kernel.end() ? generate_scan(view, *scan)
                            : phases.rows.empty()
                                ? generate_map(view, device)
                                : generate_rows(view, counter.rows_fit(phases), device);

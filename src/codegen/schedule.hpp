@@ -69,9 +69,10 @@ std::optional<GeneratedKernel> generate_transposition(const KernelView& kernel, 
                                                       const CodeBlock& block, std::uint64_t space);
 // `rows_fit`: what later passes over the rows need again may be held on chip.
 GeneratedKernel generate_rows(const KernelView& kernel, bool rows_fit, const Device& device);
-// The kernel has an op that works on whole rows in an order of its own: a sort alone, or a scan and
-// pointwise ops.
-GeneratedKernel generate_whole_rows(const KernelView& kernel);
+// The kernel has a scan, and pointwise ops.
+GeneratedKernel generate_scan(const KernelView& kernel, OpId scan);
+// The kernel is a single op: a sort, or the first places of one.
+GeneratedKernel generate_sort(const KernelView& kernel, const Device& device);
 // The kernel is a single op: the gradients of a layer_norm or an rms_norm.
 GeneratedKernel generate_norm_backward(const KernelView& kernel, const Device& device);
 // Its reductions are those of rows of a matrix and of its columns.

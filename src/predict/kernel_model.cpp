@@ -293,7 +293,7 @@ KernelWork KernelModel::streaming_work(const Kernel& kernel, const KernelTraffic
   double sorting = 0;  // instructions
   double scanning = 0;
   for (const OpId id : kernel) {
-    sorting += sort_instructions(graph_, graph_.ops[id]);
+    sorting += sort_instructions(graph_, graph_.ops[id], device_);
     scanning += scan_us(graph_, graph_.ops[id], device_);
   }
   const double instructions = accesses + space * each + sorting;

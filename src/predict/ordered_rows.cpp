@@ -1,40 +1,25 @@
 #include "predict/ordered_rows.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "core/ceil_div.hpp"
+#include "plan/ordered_rows.hpp"
 
 namespace fusecalc {
-namespace {
 
-// Of a tensor, rows along the op's axis, its last where it names none.
-struct Rows {
-  std::uint64_t count = 0;
-  std::uint64_t length = 1;
-  std::uint64_t apart = 1;  // elements of a row lie so far from each other
-};
-
-Rows rows_of(const OpGraph& graph, const Op& op) {
-  const Tensor& tensor = graph.tensors[op.operands[0].tensor];
-  const Shape& shape = tensor.type.shape;
-  if (shape.empty() || tensor.elements == 0) return {};
-  const std::int64_t written = op.attributes->axes ? op.attributes->axes->front() : -1;
-  const auto axis = static_cast<std::size_t>(
-      written < 0 ? written + static_cast<std::int64_t>(shape.size()) : written);
-  return {.count = tensor.elements / shape[axis],
-          .length = shape[axis],
-          .apart = elements_between(shape, axis + 1, shape.size())};
-}
-
-}  // namespace
-
-// On an H200 16 rows of 32,000 take 11.9 ms, 4,096 of 1,000 2.4: 21 and 17 instructions a pair.
-double sort_instructions(const OpGraph& graph, const Op& op) {
-  constexpr double kComparison = 19;
+double sort_instructions(const OpGraph& graph, const Op& op, const Device& device) {
+  constexpr double kStep = 8;     // of an element, in each step of the network
+  constexpr double kSearch = 10;  // of each step of a search
   if (op.row->family != OpFamily::kSort) return 0;
-  const Rows rows = rows_of(graph, op);
-  return kComparison * static_cast<double>(rows.count) * static_cast<double>(rows.length) *
-         static_cast<double>(rows.length);
+  const OrderedRows rows = ordered_rows(graph, op);
+  const SortTiling tiling = sort_tiling(graph, op, device.multiprocessors);
+  const auto levels = static_cast<double>(std::bit_width(tiling.stretch) - 1);
+  const auto stretches = static_cast<double>(rows.count * tiling.stretches);
+  const auto searched = static_cast<double>(std::bit_width(tiling.stretch_kept()));
+  return stretches * (kStep * static_cast<double>(tiling.stretch) * levels * (levels + 1) / 2 +
+                      kSearch * static_cast<double>(tiling.stretch_kept()) * searched *
+                          static_cast<double>(tiling.stretches - 1));
 }
 
 // A block has a row, 256 elements at a time; or a thread a column.
@@ -44,7 +29,7 @@ double scan_us(const OpGraph& graph, const Op& op, const Device& device) {
   constexpr double kStepUs = 0.33;      // of a row's, and a bit less of a column's
   constexpr double kColumnUs = 0.24;
   if (op.row->family != OpFamily::kScan) return 0;
-  const Rows rows = rows_of(graph, op);
+  const OrderedRows rows = ordered_rows(graph, op);
   const std::uint64_t resident = kBlocks * std::max(1U, device.multiprocessors);
   const bool along = rows.apart == 1;
   const std::uint64_t waves = ceil_div(rows.count, along ? resident : resident * kThreads);

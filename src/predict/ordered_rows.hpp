@@ -4,10 +4,11 @@
 
 namespace fusecalc {
 
-// What ops take whose rows have an order (codegen/whole_rows.cpp), on top of what streams take.
+// What ops take whose rows have an order (codegen/{scanned,sorted}_rows.cpp), on top of what
+// streams take.
 
-// Instructions of a sort, which compares each element with all of its row; 0 of other ops.
-double sort_instructions(const OpGraph& graph, const Op& op);
+// Instructions of a sort; 0 of other ops.
+double sort_instructions(const OpGraph& graph, const Op& op, const Device& device);
 
 // Of a scan, whose elements wait for those before them; 0 of other ops.
 double scan_us(const OpGraph& graph, const Op& op, const Device& device);

@@ -1,6 +1,5 @@
-// Ops whose every result depends on a whole row in an order of its own: scans and sorts. `In` has
-// the elements of the input: at(i), in the type that they are computed in. Of a scan it takes the
-// results, too, each once: take(i, result).
+// Scans of rows. `In` has the elements of the input: at(i), in the type that they are computed in;
+// and it takes the results, each once: take(i, result).
 
 // A block scans a row that lies along memory, tile by tile; what came before is carried along.
 template <typename Join, typename T, int kThreads, typename In>
@@ -51,35 +50,4 @@ __device__ __forceinline__ void scan_column(const In& in, u64 first, u64 length,
     sum = Join::of(sum, T(in.at(first + k * stride)));
     in.take(first + k * stride, sum);
   }
-}
-
-// Whether a, at place i of its row, is sorted before b at place j: equal elements keep their order,
-// and NaN is larger than all.
-template <bool kDescending, typename T>
-__device__ __forceinline__ bool sorted_before(T a, u64 i, T b, u64 j) {
-  const bool a_is_nan = a != a;
-  const bool b_is_nan = b != b;
-  if (a == b || (a_is_nan && b_is_nan)) return i < j;
-  const bool a_is_larger = a_is_nan || (!b_is_nan && a > b);
-  return a_is_larger == kDescending;
-}
-
-// How many elements of a row are sorted before the thread's own. All threads of the block take
-// part, which read the row through shared memory.
-template <bool kDescending, int kThreads, typename T, typename In>
-__device__ __forceinline__ u64 sorted_place(const In& in, u64 row, u64 length, u64 stride, T own,
-                                            u64 at) {
-  __shared__ T tile[kThreads];
-  u64 place = 0;
-  for (u64 begin = 0; begin < length; begin += kThreads) {
-    const u64 mine = begin + threadIdx.x;
-    if (mine < length) tile[threadIdx.x] = in.at(row + mine * stride);
-    __syncthreads();
-    const int count = length - begin < kThreads ? (int)(length - begin) : kThreads;
-    for (int j = 0; j < count; ++j) {
-      place += sorted_before<kDescending>(tile[j], begin + j, own, at) ? 1 : 0;
-    }
-    __syncthreads();
-  }
-  return place;
 }

@@ -1,0 +1,131 @@
+// Kernels of a sort, or of the first places of one.
+//
+// Traffic: each element is read once, and results are written once. What is stored of an element is
+// read again by its place, from the L1 or the L2. Where several blocks share a row, what they have
+// sorted lies in the workspace until an entry that follows has merged it.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "codegen/kernel_facts.hpp"
+#include "codegen/schedule.hpp"
+#include "core/ceil_div.hpp"
+#include "core/embedded.hpp"
+#include "plan/ordered_rows.hpp"
+
+namespace fusecalc {
+namespace {
+
+class Sort {
+ public:
+  Sort(const KernelView& kernel, const Device& device)
+      : kernel_(kernel),
+        op_(kernel.op(kernel.ops().front())),
+        rows_(ordered_rows(kernel.graph(), op_)),
+        tiling_(sort_tiling(kernel.graph(), op_, device.multiprocessors)),
+        code_(kernel) {}
+
+  GeneratedKernel write() {
+    for (const TensorId output : op_.outputs) {
+      if (kernel_.needed_outside(output)) code_.parameters().output(output);
+    }
+    const std::string in = in_struct();
+    GeneratedKernel result;
+    std::string& text = result.source.text;
+    text = preamble(kernel_.graph(), rows_.count * rows_.length);
+    text += embedded_kernel("sorted_rows");
+    text += in;
+    text += fmt::format("using Item = {};\nusing Rows = SortedRows<{}, {}, {}, {}, {}>;\n\n",
+                        tiling_.wide ? "WideItem" : "NarrowItem", rows_.count, rows_.length,
+                        rows_.apart, tiling_.kept, tiling_.stretches);
+    write_sort(result);
+    if (tiling_.stretches > 1) write_merge(result);
+    result.storages = code_.parameters().storages();
+    return result;
+  }
+
+ private:
+  std::string in_struct() {
+    const TensorId operand = op_.operands[0].tensor;
+    const ComputeType type = compute_type(kernel_.tensor(operand).type.dtype);
+    const std::string at = element_function(code_, "at(idx i)", operand, "i", type);
+    const bool picks = op_.attributes->k.has_value();
+    const bool descending = picks ? op_.attributes->largest : op_.attributes->descending;
+    std::string stored;
+    for (std::size_t k = 0; k < op_.outputs.size(); ++k) {
+      const TensorId output = op_.outputs[k];
+      if (!kernel_.needed_outside(output)) continue;
+      stored += fmt::format("    put({}, to, ({})({}));\n", code_.parameters().output(output),
+                            name_of(compute_type(kernel_.tensor(output).type.dtype)),
+                            k == 0 ? "at(from)" : "place");
+    }
+    return fmt::format(
+        "\nstruct In {{\n{0}{1}"
+        "  __device__ __forceinline__ auto key(idx i) const {{ return {2}key_of(at(i)); }}\n"
+        "  __device__ __forceinline__ void take(idx from, u64 to, u64 place) const {{\n{3}  }}\n"
+        "}};\n",
+        code_.parameters().members(), at, descending ? "~" : "", stored);
+  }
+
+  void write_sort(GeneratedKernel& result) const {
+    const std::uint64_t together = std::max<std::uint64_t>(1, kLoopThreads / tiling_.threads());
+    const std::uint64_t threads = together * tiling_.threads();
+    const bool merges = tiling_.stretches > 1;
+    const std::string sorts =
+        fmt::format("Network<Item, {}, {}>", tiling_.items, tiling_.threads());
+    // Items of all threads, with the padding of each stretch.
+    result.shared_bytes = static_cast<std::uint32_t>(together * tiling_.items *
+                                                     (tiling_.threads() + kWarp / tiling_.items) *
+                                                     tiling_.item_bytes());
+    result.source.text += static_asserts(
+        {{fmt::format("sizeof(Item) * {}::kSlots", sorts), result.shared_bytes / together}});
+    result.source.text += fmt::format(
+        "extern \"C\" __global__ void __launch_bounds__({0}) fused({1}{2}) {{\n"
+        "  extern __shared__ __align__(16) u8 memory[];\n"
+        "  const In in{{{3}}};\n"
+        "  Rows::sort<Item, {4}, {5}, {6}, {7}>(in, reinterpret_cast<Item*>(memory), {8});\n}}\n",
+        threads, code_.parameters().declarations(), merges ? ", u8* work" : "",
+        code_.parameters().arguments(), tiling_.items, tiling_.threads(), together,
+        tiling_.stretch_kept(), merges ? "reinterpret_cast<Item*>(work)" : "nullptr");
+    result.source.entries = {"fused"};
+    result.threads = static_cast<unsigned>(threads);
+    result.blocks = ceil_div(rows_.count * tiling_.stretches, together);
+    result.schedule =
+        merges ? fmt::format("{} stretches of a row, each sorted by {} threads, then merged",
+                             tiling_.stretches, tiling_.threads())
+               : fmt::format("a row sorted by {} threads, {} rows per block", tiling_.threads(),
+                             together);
+  }
+
+  void write_merge(GeneratedKernel& result) const {
+    const std::uint64_t items = rows_.count * tiling_.stretches * tiling_.stretch_kept();
+    result.workspace_bytes = items * tiling_.item_bytes();
+    result.source.text += fmt::format(
+        "extern \"C\" __global__ void __launch_bounds__({}) merge({}, u8* work) {{\n"
+        "  const In in{{{}}};\n"
+        "  Rows::merge<Item, {}>(in, reinterpret_cast<const Item*>(work));\n}}\n",
+        kLoopThreads, code_.parameters().declarations(), code_.parameters().arguments(),
+        tiling_.stretch_kept());
+    result.source.entries.emplace_back("merge");
+    result.following.push_back({.blocks = ceil_div(items, kLoopThreads), .threads = kLoopThreads});
+    result.gaps.more_reads = result.gaps.more_writes =
+        "what blocks have sorted lies in memory until it is merged, as far as the L2 does not "
+        "keep it";
+  }
+
+  const KernelView& kernel_;
+  const Op& op_;
+  const OrderedRows rows_;
+  const SortTiling tiling_;
+  KernelCode code_;
+};
+
+}  // namespace
+
+GeneratedKernel generate_sort(const KernelView& kernel, const Device& device) {
+  return Sort(kernel, device).write();
+}
+
+}  // namespace fusecalc
