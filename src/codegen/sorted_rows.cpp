@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
 
 #include "codegen/kernel_facts.hpp"
@@ -37,11 +38,15 @@ class Sort {
     text = preamble(kernel_.graph(), rows_.count * rows_.length);
     text += embedded_kernel("sorted_rows");
     text += in;
-    text += fmt::format("using Item = {};\nusing Rows = SortedRows<{}, {}, {}, {}, {}>;\n\n",
+    text += fmt::format("using Item = {};\nusing Rows = SortedRows<{}, {}, {}, {}>;\n\n",
                         tiling_.wide ? "WideItem" : "NarrowItem", rows_.count, rows_.length,
-                        rows_.apart, tiling_.kept, tiling_.stretches);
+                        rows_.apart, tiling_.kept);
     write_sort(result);
-    if (tiling_.stretches > 1) write_merge(result);
+    write_merges(result);
+    if (rows_.apart > 1) {
+      result.gaps.more_reads = result.gaps.more_writes =
+          "rows run across memory: blocks that share its sectors need not run at the same time";
+    }
     result.storages = code_.parameters().storages();
     return result;
   }
@@ -70,11 +75,11 @@ class Sort {
   }
 
   void write_sort(GeneratedKernel& result) const {
-    const std::uint64_t together = std::max<std::uint64_t>(1, kLoopThreads / tiling_.threads());
+    const std::uint64_t together = tiling_.together();
     const std::uint64_t threads = together * tiling_.threads();
-    const bool merges = tiling_.stretches > 1;
+    const bool merges = tiling_.runs.size() > 1;
     const std::string sorts =
-        fmt::format("Network<Item, {}, {}>", tiling_.items, tiling_.threads());
+        fmt::format("Network<Item, {}, {}, {}>", tiling_.items, tiling_.threads(), threads);
     // Items of all threads, with the padding of each stretch.
     result.shared_bytes = static_cast<std::uint32_t>(together * tiling_.items *
                                                      (tiling_.threads() + kWarp / tiling_.items) *
@@ -88,31 +93,40 @@ class Sort {
         "  Rows::sort<Item, {4}, {5}, {6}, {7}>(in, reinterpret_cast<Item*>(memory), {8});\n}}\n",
         threads, code_.parameters().declarations(), merges ? ", u8* work" : "",
         code_.parameters().arguments(), tiling_.items, tiling_.threads(), together,
-        tiling_.stretch_kept(), merges ? "reinterpret_cast<Item*>(work)" : "nullptr");
+        tiling_.runs.front().kept, merges ? "reinterpret_cast<Item*>(work)" : "nullptr");
     result.source.entries = {"fused"};
     result.threads = static_cast<unsigned>(threads);
-    result.blocks = ceil_div(rows_.count * tiling_.stretches, together);
+    result.blocks = ceil_div(rows_.count * tiling_.runs.front().runs, together);
     result.schedule =
         merges ? fmt::format("{} stretches of a row, each sorted by {} threads, then merged",
-                             tiling_.stretches, tiling_.threads())
+                             tiling_.runs.front().runs, tiling_.threads())
                : fmt::format("a row sorted by {} threads, {} rows per block", tiling_.threads(),
                              together);
   }
 
-  void write_merge(GeneratedKernel& result) const {
-    const std::uint64_t items = rows_.count * tiling_.stretches * tiling_.stretch_kept();
-    result.workspace_bytes = items * tiling_.item_bytes();
-    result.source.text += fmt::format(
-        "extern \"C\" __global__ void __launch_bounds__({}) merge({}, u8* work) {{\n"
-        "  const In in{{{}}};\n"
-        "  Rows::merge<Item, {}>(in, reinterpret_cast<const Item*>(work));\n}}\n",
-        kLoopThreads, code_.parameters().declarations(), code_.parameters().arguments(),
-        tiling_.stretch_kept());
-    result.source.entries.emplace_back("merge");
-    result.following.push_back({.blocks = ceil_div(items, kLoopThreads), .threads = kLoopThreads});
-    result.gaps.more_reads = result.gaps.more_writes =
-        "what blocks have sorted lies in memory until it is merged, as far as the L2 does not "
-        "keep it";
+  void write_merges(GeneratedKernel& result) const {
+    const std::array<std::uint64_t, 2> bytes = tiling_.buffers(rows_.count);
+    result.workspace_bytes = bytes[0] + bytes[1];
+    for (std::size_t i = 0; i + 1 < tiling_.runs.size(); ++i) {
+      const SortedRuns& from = tiling_.runs[i];
+      const SortedRuns& to = tiling_.runs[i + 1];
+      const std::string name = fmt::format("merge{}", i);
+      result.source.text += fmt::format(
+          "extern \"C\" __global__ void __launch_bounds__({}) {}({}, u8* work) {{\n"
+          "  const In in{{{}}};\n"
+          "  Rows::merge<Item, {}, {}, {}, {}, {}>(in, reinterpret_cast<const Item*>(work + {}),\n"
+          "                                    reinterpret_cast<Item*>(work + {}));\n}}\n",
+          kLoopThreads, name, code_.parameters().declarations(), code_.parameters().arguments(),
+          SortTiling::kRunsMerged, from.span, from.kept, to.kept, to.runs == 1,
+          i % 2 == 0 ? 0 : bytes[0], i % 2 == 0 ? bytes[0] : 0);
+      result.source.entries.push_back(name);
+      result.following.push_back(
+          {.blocks = ceil_div(rows_.count * from.runs * from.kept, kLoopThreads),
+           .threads = kLoopThreads});
+      result.gaps.more_reads = result.gaps.more_writes =
+          "what blocks have sorted lies in memory until it is merged, as far as the L2 does not "
+          "keep it";
+    }
   }
 
   const KernelView& kernel_;

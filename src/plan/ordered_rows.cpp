@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 #include "core/ceil_div.hpp"
 #include "graph/axis.hpp"
@@ -20,25 +21,46 @@ OrderedRows ordered_rows(const OpGraph& graph, const Op& op) {
           .apart = elements_between(shape, axis + 1, shape.size())};
 }
 
+std::uint64_t SortTiling::together() const {
+  constexpr std::uint64_t kLeastThreads = 256;  // of a block
+  return std::max<std::uint64_t>(1, kLeastThreads / threads());
+}
+
+bool SortTiling::picks() const {
+  return together() == 1 && items > 1 && items * runs.front().kept <= threads();
+}
+
+std::array<std::uint64_t, 2> SortTiling::buffers(std::uint64_t rows) const {
+  std::array<std::uint64_t, 2> bytes = {0, 0};
+  for (std::size_t i = 0; i + 1 < runs.size(); ++i) {
+    bytes[i % 2] = std::max(bytes[i % 2], rows * runs[i].runs * runs[i].kept * item_bytes());
+  }
+  return bytes;
+}
+
 SortTiling sort_tiling(const OpGraph& graph, const Op& op, std::uint64_t multiprocessors) {
+  constexpr std::uint64_t kLanes = 32;  // of a warp
   constexpr std::uint64_t kMostItems = 8;
   constexpr std::uint64_t kMostThreads = 1024;
-  constexpr std::uint64_t kLeastShared =
-      2048;                             // elements of a stretch that others share a row with
-  constexpr std::uint64_t kLanes = 32;  // of a warp
+  constexpr std::uint64_t kLeastShared = 1024;  // elements of a stretch of a row that blocks share
   const OrderedRows rows = ordered_rows(graph, op);
   const DType dtype = graph.tensors[op.operands[0].tensor].type.dtype;
   SortTiling tiling{
       .kept = op.attributes->k ? static_cast<std::uint64_t>(*op.attributes->k) : rows.length,
-      .wide = bytes_of(dtype, 1) > 4};
+      .wide = bytes_of(dtype, 1) > 4 || rows.length > std::numeric_limits<std::uint32_t>::max()};
   const std::uint64_t most = kMostItems * kMostThreads / (tiling.wide ? 2 : 1);
-  tiling.stretch = std::clamp<std::uint64_t>(std::bit_ceil(rows.length), 2, most);
-  while (tiling.stretch > kLeastShared &&
-         rows.count * ceil_div(rows.length, tiling.stretch) < multiprocessors) {
-    tiling.stretch /= 2;
+  SortedRuns next{.span = std::clamp<std::uint64_t>(std::bit_ceil(rows.length), 2, most)};
+  while (next.span > kLeastShared &&
+         rows.count * ceil_div(rows.length, next.span) < multiprocessors) {
+    next.span /= 2;
   }
-  tiling.stretches = std::max<std::uint64_t>(1, ceil_div(rows.length, tiling.stretch));
-  tiling.items = std::clamp<std::uint64_t>(tiling.stretch / kLanes, 1, kMostItems);
+  tiling.items = std::clamp<std::uint64_t>(next.span / kLanes, 1, kMostItems);
+  do {
+    next.runs = std::max<std::uint64_t>(1, ceil_div(rows.length, next.span));
+    next.kept = std::min(tiling.kept, next.span);
+    tiling.runs.push_back(next);
+    next.span *= SortTiling::kRunsMerged;
+  } while (next.runs > 1);
   return tiling;
 }
 

@@ -290,19 +290,19 @@ KernelWork KernelModel::streaming_work(const Kernel& kernel, const KernelTraffic
           ? kKeptLines
           : 1.0;
   const double each = instructions_of(kernel, kNone);
-  double sorting = 0;  // instructions
-  double scanning = 0;
+  double ordering = 0;  // of scans and sorts, microseconds
   for (const OpId id : kernel) {
-    sorting += sort_instructions(graph_, graph_.ops[id], device_);
-    scanning += scan_us(graph_, graph_.ops[id], device_);
+    ordering += sort_us(graph_, graph_.ops[id], device_);
+    work.dram_write += sort_workspace(graph_, graph_.ops[id], device_);
+    ordering += scan_us(graph_, graph_.ops[id], device_);
   }
-  const double instructions = accesses + space * each + sorting;
+  const double instructions = accesses + space * each;
   constexpr double kLong = 400;  // instructions, from which on registers and caches of code matter
   if (each > kLong) work.time_doubt = 0.2;
-  if (sorting > 0 || scanning > 0) work.time_doubt = kOrderDoubt;
+  if (ordering > 0) work.time_doubt = kOrderDoubt;
   const double f64_us = lane_us(device_, space * f64_instructions_of(kernel)) *
                         constants_.lanes.value / arithmetic_lanes(DType::kF64, device_);
-  work.compute_us = std::max({scanning, lane_us(device_, instructions), f64_us,
+  work.compute_us = std::max({ordering, lane_us(device_, instructions), f64_us,
                               special_us(device_, space * special_functions_of(kernel)),
                               (scattered / (near * kScattered) + updated) /
                                   (device_.multiprocessors * constants_.clock_ghz.value * kGiga)});
