@@ -15,9 +15,9 @@ namespace {
 
 SortTiling tiling_of(const std::string& shape, const std::string& dtype,
                      const std::string& op = R"("op": "sort")") {
-  const OpGraph graph = graph_of(R"({"dtype": ")" + dtype + R"(", "tensors": {"x": {"shape": )" +
-                                 shape + R"(}}, "ops": [{)" + op +
-                                 R"(, "inputs": ["x"], "output": "y"}]})");
+  const OpGraph graph =
+      graph_of(R"({"dtype": ")" + dtype + R"(", "tensors": {"x": {"shape": )" + shape +
+               R"(}}, "ops": [{)" + op + R"(, "inputs": ["x"], "output": "y"}]})");
   return sort_tiling(graph, graph.ops[0], 132);
 }
 

@@ -68,12 +68,18 @@ TEST_CASE("prediction, by hand: arithmetic") {
   CHECK(2 + 7.5 == time_of(R"("x": {"shape": [16896000]})", neg, device_of_cycles()));
 }
 
-TEST_CASE("prediction, by hand: a sort compares each element with all of its row") {
-  // A thousand elements for each lane: one instruction, 2.5 for x and for each result, and 19 for
-  // each of the ten elements of a row.
+TEST_CASE("prediction, by hand: a sort takes the steps of a network, then merges") {
   const char* sort = R"({"op": "sort", "inputs": ["x"], "outputs": ["v", "i"]})";
-  CHECK(2 + 8.5 + 190 ==
+  // A thousand elements for each lane; rows of ten become 16. Each takes ten steps of 16
+  // instructions, as a thread has but one.
+  CHECK(2 + 1.6 * 10 * 16 ==
         time_of(R"("x": {"shape": [1689600, 10], "dtype": "f32"})", sort, device_of_cycles()));
+  // A block sorts 8192 in 91 steps of 9 instructions, as a thread has eight. Two such runs of a row
+  // are merged: three microseconds, and a search of 14 steps for each element.
+  const double elements = 132 * 16384;
+  const double lanes = 132 * 128;
+  CHECK(2 + elements * 91 * 9 / lanes / 1000 + 3 + elements * 14 * 100 / lanes / 1000 ==
+        time_of(R"("x": {"shape": [132, 16384], "dtype": "f32"})", sort, device_of_cycles()));
 }
 
 TEST_CASE("prediction, by hand: special functions") {
