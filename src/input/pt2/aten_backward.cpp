@@ -187,7 +187,10 @@ bool attention(const AtenCall& call, std::string_view row) {
   auto inputs = tensors(call, kNames);
   const auto dy = call.given("grad_out") ? call.value("grad_out") : call.value("grad_out_");
   if (!inputs || !dy) return false;
-  if (call.number("dropout_p").value_or(0) != 0) {
+  // On a CPU, a forward pass that was decomposed hands on all weights in place of their sums.
+  const std::size_t sums = call.at(*call.value("logsumexp")).type.shape().size();
+  const bool has_weights = sums >= call.at(*call.value("query")).type.shape().size();
+  if (has_weights || call.number("dropout_p").value_or(0) != 0) {
     const auto flops = attention_flops(call, 6, 4);
     return flops && set_custom(call, {.op_class = OpClass::kContract, .flops = *flops});
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
 
 #include "core/checked.hpp"
@@ -187,6 +188,12 @@ std::optional<TensorId> first_aligned(const AtenCall& call, std::uint64_t querie
 }
 
 // Adds the mask or `causal`; false if there are both and they cannot be one.
+// Of a mask that is one number for all scores: whether it hides them. Else it changes no weight.
+bool hides_scores(const AtenCall& call, ValueId mask) {
+  const double number = call.at(mask).number.value_or(0);
+  return call.at(mask).type.dtype() == DType::kBool ? number == 0 : !std::isfinite(number);
+}
+
 bool add_mask(const AtenCall& call, const Shape& queries, std::uint64_t keys, Inputs& inputs,
               Attributes& attributes) {
   auto mask = call.value("attn_mask");
@@ -202,8 +209,13 @@ bool add_mask(const AtenCall& call, const Shape& queries, std::uint64_t keys, In
     const ModelGraph::Input operand = call.operand(*mask);
     const auto* tensor = std::get_if<TensorId>(&operand);
     const auto made = tensor != nullptr ? causal_mask(call.graph(), *tensor, false) : std::nullopt;
-    if (made) causal = made;
-    if (!made) inputs.push_back(operand);
+    if (made) {
+      causal = made;
+    } else if (tensor != nullptr) {
+      inputs.push_back(operand);
+    } else if (hides_scores(call, *mask)) {
+      return false;
+    }
   }
   if (causal) attributes = causal->attributes();
   return true;

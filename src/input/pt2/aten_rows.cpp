@@ -73,10 +73,6 @@ bool variance_and_mean(const AtenCall& call, std::string_view row) {
 
 using Step = AtenCall::Step;
 
-Step root_of_squares(const AtenCall& call, const Step& x, const Attributes& attributes) {
-  return call.step("sqrt", {call.step("sum", {call.step("square", {x})}, attributes)});
-}
-
 // The sum of the products of both, each divided by its norm.
 bool cosine_similarity(const AtenCall& call, std::string_view) {
   const Attributes axis = {listed("axes", {WrittenDim(call.whole("dim", 1))})};
@@ -93,7 +89,7 @@ bool cosine_similarity(const AtenCall& call, std::string_view) {
     rank = own;
     const Step x = call.tensor(*value);
     units.push_back(
-        call.step("div", {x, call.step("clamp", {root_of_squares(call, x, kept)}, {least})}));
+        call.step("div", {x, call.step("clamp", {call.step("l2_norm", {x}, kept)}, {least})}));
   }
   return call.last_step("sum", {call.step("mul", units)}, axis);
 }
@@ -114,7 +110,7 @@ bool weight_norm(const AtenCall& call, std::string_view) {
     if (axes.empty() || axes.size() == static_cast<std::size_t>(rank)) return false;
     attributes = {listed("axes", axes), {.name = "keepdim", .value = true}};
   }
-  const Step norm = root_of_squares(call, call.tensor(*v), attributes);
+  const Step norm = call.step("l2_norm", {call.tensor(*v)}, attributes);
   const Step factor = call.step("div", {call.tensor(*g), norm});
   if (!call.last_step("mul", {call.tensor(*v), factor})) return false;
   if (call.results() == 2) call.set(1, std::get<ModelGraph::TensorId>(*norm));

@@ -279,24 +279,44 @@ constexpr std::array<std::string_view, 3> kTransposedRows = {"conv_transpose1d",
                                                              "conv_transpose3d"};
 
 // "transposed" as the row: an op that is so by its name.
+ModelType batch_of_one(ModelType image) {
+  image.type.shape.push_back(1);
+  image.extents.emplace_back(std::int64_t{1});
+  std::ranges::rotate(image.type.shape, image.type.shape.end() - 1);
+  std::ranges::rotate(image.extents, image.extents.end() - 1);
+  return image;
+}
+
 bool convolution(const AtenCall& call, std::string_view kind) {
   const auto input = call.value("input");
   const auto weight = call.value("weight");
   const auto bias = call.value("bias");
   if (!input || !weight) return false;
-  const std::size_t rank = call.at(*input).type.shape().size();
+  const std::size_t rank = call.at(*weight).type.shape().size();
   if (rank < 3 || rank > 5) return false;
   auto attributes = steps_of(call, rank - 2, call.at(*weight).type.shape());
   if (!attributes) return false;
+  const bool forward = kind.empty() && !call.truth("transposed", false);
+  if (!forward) {
+    const auto more = spatial(call, "output_padding", rank - 2, 0);
+    if (!more) return false;
+    attributes->push_back(listed("output_padding", *more));
+  }
+  const std::string_view row = (forward ? kForwardRows : kTransposedRows)[rank - 3];
   Inputs inputs = {call.tensor(*input), call.tensor(*weight)};
   if (bias) inputs.emplace_back(call.tensor(*bias));
-  if (kind.empty() && !call.truth("transposed", false)) {
-    return call.op(kForwardRows[rank - 3], inputs, *attributes);
-  }
-  const auto more = spatial(call, "output_padding", rank - 2, 0);
-  if (!more) return false;
-  attributes->push_back(listed("output_padding", *more));
-  return call.op(kTransposedRows[rank - 3], inputs, *attributes);
+  const ModelType& image = call.at(*input).type;
+  if (image.shape().size() == rank) return call.op(row, inputs, *attributes);
+  // An image alone is a batch of one.
+  if (image.shape().size() + 1 != rank) return false;
+  const auto batch = reshaped(call.graph(), call.tensor(*input), batch_of_one(image));
+  if (!batch) return false;
+  inputs[0] = *batch;
+  const ModelType result = call.type();
+  const auto made = call.graph().op(row, inputs, *attributes, batch_of_one(result));
+  const auto alone = made ? reshaped(call.graph(), *made, result) : std::nullopt;
+  if (alone) call.set(0, *alone);
+  return alone.has_value();
 }
 
 bool convolution_backward(const AtenCall& call, std::string_view) {

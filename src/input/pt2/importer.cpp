@@ -393,9 +393,10 @@ void Pt2Importer::call(std::size_t frame, const ProgramNode& node) {
 // Its inputs and outputs move once.
 void Pt2Importer::make_custom(const AtenCall& call, std::string_view op) {
   std::vector<ModelGraph::TensorId> inputs;
+  const bool makes_alike = op.ends_with("_like");  // from the shape of its operand alone
   for (const ValueId id : call.all_values()) {
     const ProgramValue& value = call.at(id);
-    if (value.number) continue;
+    if (value.number || makes_alike) continue;
     const bool pairs = value.pairs != ProgramValue::kNoTensor;
     const bool broadcast = value.base != ProgramValue::kNoTensor;
     const ModelGraph::TensorId source = pairs ? value.pairs : broadcast ? value.base : tensor(id);

@@ -145,3 +145,42 @@ TEST_CASE("pt2: attention with dropout of its weights has attention's bytes and 
   CHECK(of(0, false) == 2 * 4 * 6 * 6 * 8 * 4);
   CHECK(of(0, true) == 2 * 4 * 21 * 8 * 4);
 }
+
+TEST_CASE("pt2: a mask that is one number for all scores changes none of their weights") {
+  const auto calls = [](double number) {
+    ProgramText text;
+    text.input("q", {2, 4, 6, 8}).input("k", {2, 4, 6, 8}).input("v", {2, 4, 6, 8});
+    text.tensor("m", {6, 6}).tensor("y", {2, 4, 6, 8});
+    text.node("full", {{"size", {6, 6}}, {"fill_value", number}}, {"m"});
+    text.node("scaled_dot_product_attention",
+              {{"query", "q"}, {"key", "k"}, {"value", "v"}, {"attn_mask", "m"}}, {"y"});
+    return calls_of(read(text.output("y")));
+  };
+  CHECK(calls(0) == Words{"attention(q, k, v)"});
+  CHECK(calls(2.5) == Words{"attention(q, k, v)"});
+}
+
+TEST_CASE("pt2: the backward pass of an attention that was decomposed has attention's FLOPs") {
+  const auto of = [](const std::vector<ProgramText::Size>& sums) {
+    ProgramText text;
+    for (const char* name : {"g", "q", "k", "v", "o"}) text.input(name, {2, 4, 6, 8});
+    text.input("l", sums);
+    for (const char* name : {"a", "b", "c"}) text.tensor(name, {2, 4, 6, 8});
+    text.node("_scaled_dot_product_flash_attention_for_cpu_backward",
+              {{"grad_out", "g"},
+               {"query", "q"},
+               {"key", "k"},
+               {"value", "v"},
+               {"out", "o"},
+               {"logsumexp", "l"},
+               {"dropout_p", 0.0},
+               {"is_causal", false}},
+              {"a", "b", "c"});
+    for (const char* name : {"a", "b", "c"}) text.output(name);
+    const OpGraph graph = build_graph(read(text).graph, {});
+    REQUIRE(graph.ops.size() == 1);
+    return graph.ops[0].flops;
+  };
+  CHECK(of({2, 4, 6}) == 2 * 4 * 6 * 6 * 8 * 10);
+  CHECK(of({2, 4, 6, 6}) == of({2, 4, 6}));
+}

@@ -341,6 +341,23 @@ TEST_CASE("pt2: pooling, with its indices where they are used") {
   CHECK(pooled(true).origin.opaque == 0);
 }
 
+TEST_CASE("pt2: a convolution of an image alone is that of a batch of one") {
+  ProgramText text;
+  text.input("x", {4, 10}).input("w", {6, 4, 3}).tensor("y", {6, 8});
+  text.node("conv1d", {{"input", "x"}, {"weight", "w"}}, {"y"});
+  const Model model = read(text.output("y"));
+  CHECK(model.origin.opaque == 0);
+  CHECK(unfused(model) == 4 * (40 + 72 + 48));
+  CHECK(build_graph(model.graph, {}).ops.back().flops == 2 * 6 * 8 * 4 * 3);
+}
+
+TEST_CASE("pt2: what is made like a tensor reads nothing of it") {
+  ProgramText text;
+  text.input("x", {4, 10}).tensor("y", {4, 10});
+  text.node("rand_like", {{"self", "x"}}, {"y"});
+  CHECK(unfused(read(text.output("y"))) == 4 * 40);
+}
+
 TEST_CASE("pt2: convolutions of all ranks, transposed ones, and upsampling") {
   ProgramText text;
   text.input("x", {2, 4, 10}).input("w", {6, 4, 3}).input("t", {6, 3, 4});
