@@ -177,6 +177,38 @@ bool einsum(const AtenCall& call, std::string_view) {
   return true;
 }
 
+// Sums along pairs of axes: what neither names are the result's, in order.
+bool tensordot(const AtenCall& call, std::string_view) {
+  const auto a = call.value("self");
+  const auto b = call.value("other");
+  if (!a || !b) return false;
+  const std::size_t rank = call.at(*a).type.shape().size();
+  const std::size_t other_rank = call.at(*b).type.shape().size();
+  constexpr std::size_t kLetters = 26;
+  if (std::max(rank, other_rank) > kLetters) return false;
+  std::string letters;
+  std::string other;
+  for (std::size_t i = 0; i < rank; ++i) letters += static_cast<char>('a' + i);
+  for (std::size_t i = 0; i < other_rank; ++i) other += static_cast<char>('A' + i);
+  const std::vector<std::int64_t> axes = call.wholes("dims_self");
+  const std::vector<std::int64_t> other_axes = call.wholes("dims_other");
+  if (axes.size() != other_axes.size()) return false;
+  std::string result = letters + other;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const auto axis = axis_of(axes[i], rank);
+    const auto other_axis = axis_of(other_axes[i], other_rank);
+    if (!axis || !other_axis) return false;
+    std::erase(result, letters[*axis]);
+    std::erase(result, other[*other_axis]);
+    other[*other_axis] = letters[*axis];
+  }
+  const auto product = write_einsum(
+      call.graph(), letters + "," + other + "->" + result,
+      {{call.tensor(*a), call.at(*a).strides}, {call.tensor(*b), call.at(*b).strides}});
+  if (product) call.set(0, product->tensor);
+  return product.has_value();
+}
+
 // The first query sees the first key alone, also where there are fewer queries than keys: a mask,
 // as `causal` aligns the last ones.
 std::optional<TensorId> first_aligned(const AtenCall& call, std::uint64_t queries,
@@ -254,6 +286,7 @@ constexpr std::array kProductRules = {
     AtenRule{"addmm", addmm},
     AtenRule{"baddbmm", baddbmm},
     AtenRule{"einsum", einsum},
+    AtenRule{"tensordot", tensordot},
     AtenRule{"scaled_dot_product_attention", attention},
     AtenRule{"_scaled_dot_product_flash_attention", attention},
     AtenRule{"_scaled_dot_product_flash_attention_for_cpu", attention},
