@@ -237,6 +237,20 @@ template <typename T>
 __device__ __forceinline__ T softplus(T x, T beta, T threshold) {
   return x * beta > threshold ? x : log1p(exp(x * beta)) / beta;
 }
+// Equal infinities have no difference.
+template <typename T>
+__device__ __forceinline__ T log_add_exp(T a, T b) {
+  const T apart = a == b ? T(0) : magnitude(a - b);
+  return larger(a, b) + log1p(exp(-apart));
+}
+template <typename T>
+__device__ __forceinline__ T x_log_y(T a, T b) {
+  return b != b ? b : a == T(0) ? T(0) : a * log(b);
+}
+template <typename T>
+__device__ __forceinline__ T finite_or(T a, T not_a_number, T low, T high) {
+  return a != a ? not_a_number : !is_infinite(a) ? a : a < T(0) ? low : high;
+}
 // tanh(log(1 + e)) is n / (n + 2) with n = e (e + 2); beyond 20 it is 1 in every type.
 template <typename T>
 __device__ __forceinline__ T mish(T x) {
@@ -252,6 +266,22 @@ __device__ __forceinline__ T selu(T x) {
 template <typename T>
 __device__ __forceinline__ T hard_sigmoid(T x) {
   return smaller(larger(x + T(3), T(0)), T(6)) / T(6);
+}
+
+// Losses of single elements.
+template <typename T>
+__device__ __forceinline__ T huber(T a, T b, T delta) {
+  const T d = magnitude(a - b);
+  return d <= delta ? T(0.5) * d * d : delta * (d - T(0.5) * delta);
+}
+template <typename T>
+__device__ __forceinline__ T smooth_l1(T a, T b, T beta) {
+  const T d = magnitude(a - b);
+  return d < beta ? T(0.5) * d * d / beta : d - T(0.5) * beta;
+}
+template <typename T>
+__device__ __forceinline__ T binary_cross_entropy(T p, T target) {
+  return (target - T(1)) * larger(log1p(-p), T(-100)) - target * larger(log(p), T(-100));
 }
 
 // Derivatives, by which gradients are multiplied.

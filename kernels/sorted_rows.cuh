@@ -56,7 +56,7 @@ struct WideItem {
 template <typename Item, int kItems, int kThreads, int kTogether>
 struct Network {
   // In shared memory, an item of each thread in a row; padded, as they are read in another order.
-  static constexpr int kPitch = kThreads + 32 / kItems;
+  static constexpr int kPitch = kThreads + (kItems > 1 ? 32 / kItems : 0);
   static constexpr int kSlots = kItems * kPitch;
   static __device__ __forceinline__ int slot(int thread, int e) { return e * kPitch + thread; }
 

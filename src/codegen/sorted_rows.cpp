@@ -25,7 +25,7 @@ class Sort {
       : kernel_(kernel),
         op_(kernel.op(kernel.ops().front())),
         rows_(ordered_rows(kernel.graph(), op_)),
-        tiling_(sort_tiling(kernel.graph(), op_, device.multiprocessors)),
+        tiling_(sort_tiling(kernel.graph(), op_, device)),
         code_(kernel) {}
 
   GeneratedKernel write() {
@@ -80,10 +80,7 @@ class Sort {
     const bool merges = tiling_.runs.size() > 1;
     const std::string sorts =
         fmt::format("Network<Item, {}, {}, {}>", tiling_.items, tiling_.threads(), threads);
-    // Items of all threads, with the padding of each stretch.
-    result.shared_bytes = static_cast<std::uint32_t>(together * tiling_.items *
-                                                     (tiling_.threads() + kWarp / tiling_.items) *
-                                                     tiling_.item_bytes());
+    result.shared_bytes = static_cast<std::uint32_t>(tiling_.shared_bytes());
     result.source.text += static_asserts(
         {{fmt::format("sizeof(Item) * {}::kSlots", sorts), result.shared_bytes / together}});
     result.source.text += fmt::format(

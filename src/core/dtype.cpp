@@ -16,17 +16,26 @@ struct Row {
   std::uint8_t bits;
   Family family;
   std::uint8_t rank;  // within the family: the higher one wins a promotion
+  double highest;
 };
 
 constexpr std::array kRows = {
-    Row{"f64", 64, Family::kFloat, 9},     Row{"f32", 32, Family::kFloat, 8},
-    Row{"tf32", 32, Family::kFloat, 7},    Row{"f16", 16, Family::kFloat, 5},
-    Row{"bf16", 16, Family::kFloat, 6},    Row{"fp8_e4m3", 8, Family::kFloat, 3},
-    Row{"fp8_e5m2", 8, Family::kFloat, 2}, Row{"fp4_e2m1", 4, Family::kFloat, 1},
-    Row{"i64", 64, Family::kInteger, 7},   Row{"i32", 32, Family::kInteger, 6},
-    Row{"i16", 16, Family::kInteger, 5},   Row{"i8", 8, Family::kInteger, 4},
-    Row{"u8", 8, Family::kInteger, 3},     Row{"i4", 4, Family::kInteger, 2},
-    Row{"u4", 4, Family::kInteger, 1},     Row{"bool", 8, Family::kBool, 0},
+    Row{"f64", 64, Family::kFloat, 9, 0x1.fffffffffffffp1023},
+    Row{"f32", 32, Family::kFloat, 8, 0x1.fffffep127},
+    Row{"tf32", 32, Family::kFloat, 7, 0x1.ffcp127},
+    Row{"f16", 16, Family::kFloat, 5, 65504},
+    Row{"bf16", 16, Family::kFloat, 6, 0x1.fep127},
+    Row{"fp8_e4m3", 8, Family::kFloat, 3, 448},
+    Row{"fp8_e5m2", 8, Family::kFloat, 2, 57344},
+    Row{"fp4_e2m1", 4, Family::kFloat, 1, 6},
+    Row{"i64", 64, Family::kInteger, 7, 0x1p63},
+    Row{"i32", 32, Family::kInteger, 6, 2147483647},
+    Row{"i16", 16, Family::kInteger, 5, 32767},
+    Row{"i8", 8, Family::kInteger, 4, 127},
+    Row{"u8", 8, Family::kInteger, 3, 255},
+    Row{"i4", 4, Family::kInteger, 2, 7},
+    Row{"u4", 4, Family::kInteger, 1, 15},
+    Row{"bool", 8, Family::kBool, 0, 1},
 };
 static_assert(kRows.size() == static_cast<std::size_t>(DType::kBool) + 1);
 
@@ -51,6 +60,8 @@ std::optional<DType> dtype_named(std::string_view name) {
 std::span<const std::string_view> dtype_names() { return kNames; }
 
 bool is_float(DType dtype) { return row_of(dtype).family == Family::kFloat; }
+
+double highest_of(DType dtype) { return row_of(dtype).highest; }
 
 bool is_fp8(DType dtype) { return dtype == DType::kFp8E4m3 || dtype == DType::kFp8E5m2; }
 

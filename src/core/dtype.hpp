@@ -33,7 +33,8 @@ std::span<const std::string_view> dtype_names();
 
 bool is_float(DType dtype);
 bool is_fp8(DType dtype);
-bool is_packed(DType dtype);  // two elements a byte
+bool is_packed(DType dtype);     // two elements a byte
+double highest_of(DType dtype);  // of its numbers that are finite; that of i64 is rounded up
 
 // The size of `elements` of this type in bytes; 4-bit types are rounded up to a whole byte.
 // Does not overflow for elements whose bytes were checked when the tensor was made.

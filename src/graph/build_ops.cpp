@@ -175,6 +175,7 @@ void GraphBuilder::infer(const WrittenOp& written, Op& op, Inference& inference)
   for (std::size_t i = 0; i < written.outputs.size(); ++i) {
     add_output(op, i, std::move(inference.outputs[i]));
   }
+  if (op.row->has_type_bounds) bound_by_type(op);
   if (inference.partial_write) op.writes[0] = *inference.partial_write;
   op.work = inference.work.value_or(graph_.tensors[op.outputs[0]].elements);
   op.flops = inference.flops;
@@ -183,6 +184,16 @@ void GraphBuilder::infer(const WrittenOp& written, Op& op, Inference& inference)
   } else {
     count_flops(op, op.flops);
   }
+}
+
+// Of floats: no integer is beyond the range of its type.
+void GraphBuilder::bound_by_type(Op& op) const {
+  const DType dtype = graph_.tensors[op.outputs[0]].type.dtype;
+  if (!is_float(dtype)) return;
+  Attributes attributes = *op.attributes;
+  if (!attributes.min) attributes.min = -highest_of(dtype);
+  if (!attributes.max) attributes.max = highest_of(dtype);
+  op.attributes = std::make_shared<const Attributes>(std::move(attributes));
 }
 
 void GraphBuilder::count_flops(const Op& op, std::uint64_t& flops) const {

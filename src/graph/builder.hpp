@@ -108,6 +108,7 @@ class GraphBuilder {
   void infer(const WrittenOp& written, Op& op, Inference& inference);
   Attributes read_attributes(const WrittenOp& written, const Op& op) const;
   void add_output(Op& op, std::size_t i, TensorType type);
+  void bound_by_type(Op& op) const;
   void add_views(const WrittenOp& written, const Op& op, const Inference& inference);
   void find_window(TensorId id);
   static std::string not_of_op(const std::string& name, std::string_view what,

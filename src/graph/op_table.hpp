@@ -182,6 +182,8 @@ struct OpRow {
   // Integers from the range of a type give a result within it: selections, roundings, rests. So do
   // ops on bits.
   bool keeps_range = false;
+  // Its `min` and `max` are, where they are not given, the ends of its result's type.
+  bool has_type_bounds = false;
   // Null where an op moves or sums up elements and has no function of its own (movement, products,
   // losses, dropout), and for custom.
   ReferenceFunction reference = nullptr;

@@ -130,6 +130,8 @@ constexpr std::array kPointwiseOps = {
     with_instructions(
         30, pointwise("atan2", 2, kFloat, 1, "the angle of the point (b, a)", "atan2(a, b)",
                       [](In x, At) { return std::atan2(x[0], x[1]); })),
+    with_instructions(20, pointwise("hypot", 2, kFloat, 1, "sqrt(a^2 + b^2)", "hypot(a, b)",
+                                    [](In x, At) { return std::hypot(x[0], x[1]); })),
     with_instructions(20, pointwise("sinh", 1, kFloat, 1, "hyperbolic sine", "sinh(a)",
                                     [](In x, At) { return std::sinh(x[0]); })),
     with_instructions(16, pointwise("cosh", 1, kFloat, 1, "hyperbolic cosine", "cosh(a)",
@@ -146,8 +148,21 @@ constexpr std::array kPointwiseOps = {
                                     [](In x, At) { return std::expm1(x[0]); })),
     with_instructions(8, pointwise("log2", 1, kFloat, 1, "logarithm to base 2", "log2(a)",
                                    [](In x, At) { return std::log2(x[0]); })),
+    with_instructions(9, pointwise("log10", 1, kFloat, 1, "logarithm to base 10", "log10(a)",
+                                   [](In x, At) { return std::log10(x[0]); })),
+    with_instructions(
+        26, pointwise("logaddexp", 2, kFloat, 5, "log(exp(a) + exp(b))", "log_add_exp(a, b)",
+                      [](In x, At) { return reference::log_add_exp(x[0], x[1]); })),
+    with_instructions(
+        11, pointwise("xlogy", 2, kFloat, 2, "a * log(b); 0 where a is 0, unless b is NaN",
+                      "x_log_y(a, b)", [](In x, At) { return reference::x_log_y(x[0], x[1]); })),
+    with_instructions(
+        17, pointwise("logit", 1, kFloat, 3, "log(x / (1 - x))", "log($divide(a, $one - a))",
+                      [](In x, At) { return std::log(x[0] / (1 - x[0])); })),
     with_instructions(22, pointwise("erf", 1, kFloat, 1, "error function", "erf(a)",
                                     [](In x, At) { return std::erf(x[0]); })),
+    with_instructions(26, pointwise("erfc", 1, kFloat, 1, "1 - erf(x)", "erfc(a)",
+                                    [](In x, At) { return std::erfc(x[0]); })),
     with_jumps(pointwise("copysign", 2, kFloat, 1, "a with the sign of b", "copysign(a, b)",
                          [](In x, At) { return std::copysign(x[0], x[1]); })),
     with_jumps(
@@ -161,6 +176,9 @@ constexpr std::array kPointwiseOps = {
     with_jumps(
         keeping_range(pointwise("trunc", 1, kPromote, 1, "the next whole number towards 0",
                                 "round_to_zero(a)", [](In x, At) { return std::trunc(x[0]); }))),
+    with_jumps(
+        keeping_range(pointwise("frac", 1, kPromote, 2, "x - trunc(x)", "a - round_to_zero(a)",
+                                [](In x, At) { return x[0] - std::trunc(x[0]); }))),
     with_jumps(keeping_range(
         pointwise("sign", 1, kPromote, 0, "1, 0 or -1, by the sign of x (NaN: 0)", "sign_of(a)",
                   [](In x, At) { return double(x[0] > 0) - double(x[0] < 0); }))),
@@ -207,6 +225,10 @@ constexpr std::array kPointwiseOps = {
                               pointwise("silu", 1, kFloat, 4, "x * sigmoid(x)", "a * $sigmoid(a)",
                                         [](In x, At) { return x[0] * reference::sigmoid(x[0]); })),
                "quick_silu(a)"),
+    with_quick(with_functions(11, 5, 2,
+                              pointwise("gate", 2, kFloat, 4, "a * sigmoid(b)", "a * $sigmoid(b)",
+                                        [](In x, At) { return x[0] * reference::sigmoid(x[1]); })),
+               "a * quick_sigmoid(b)"),
     with_instructions(
         26, pointwise("mish", 1, kFloat, 5, "x * tanh(softplus(x))", "mish(a)",
                       [](In x, At) { return x[0] * std::tanh(std::log1p(std::exp(x[0]))); })),
@@ -246,6 +268,16 @@ constexpr std::array kPointwiseOps = {
           .device = "smaller(larger(a, $min), $max)",
           .keeps_range = true,
           .reference = reference::clamp},
+    OpRow{.name = "nan_to_num",
+          .op_class = kPointwise,
+          .instructions = 5,
+          .attributes = kValue | kMin | kMax,
+          .summary = "x; value where it is NaN, min and max in place of the infinities, which are "
+                     "the least and the largest finite numbers of its dtype if not given",
+          .device = "finite_or(a, $value, $min, $max)",
+          .keeps_range = true,
+          .has_type_bounds = true,
+          .reference = reference::nan_to_num},
     OpRow{.name = "cast",
           .op_class = kPointwise,
           .family = OpFamily::kCast,
@@ -271,6 +303,24 @@ constexpr std::array kPointwiseOps = {
               [](In x, At) { return x[0] + x[3] * x[1] * x[2]; }),
     pointwise("addcdiv", 4, kPromote, 3, "a + scale * b / c (a, b, c, scale)", "a + d * b / c",
               [](In x, At) { return x[0] + x[3] * x[1] / x[2]; }),
+    pointwise("squared_difference", 2, kPromote, 2, "(a - b)^2", "(a - b) * (a - b)",
+              [](In x, At) { return (x[0] - x[1]) * (x[0] - x[1]); }),
+    with_attributes(
+        only(kDelta),
+        with_instructions(7, pointwise("huber", 2, kFloat, 4,
+                                       "d^2 / 2 where d = |a - b| is at most delta, delta "
+                                       "(d - delta / 2) beyond",
+                                       "huber(a, b, $delta)", reference::huber))),
+    with_attributes(only(kBeta), with_instructions(
+                                     7, pointwise("smooth_l1", 2, kFloat, 4,
+                                                  "d^2 / (2 beta) where d = |a - b| is below beta, "
+                                                  "d - beta / 2 beyond",
+                                                  "smooth_l1(a, b, $beta)", reference::smooth_l1))),
+    with_instructions(
+        28, pointwise("binary_cross_entropy", 2, kFloat, 8,
+                      "-t log(p) - (1 - t) log(1 - p), of logarithms that are at least -100 (p, t)",
+                      "binary_cross_entropy(a, b)",
+                      [](In x, At) { return reference::binary_cross_entropy(x[0], x[1]); })),
     pointwise("lt", 2, kBool, 0, "a < b", "a < b",
               [](In x, At) { return x[0] < x[1] ? 1.0 : 0.0; }),
     pointwise("le", 2, kBool, 0, "a <= b", "a <= b",

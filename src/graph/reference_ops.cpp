@@ -27,6 +27,17 @@ double selu(double x) {
   return kScale * (x > 0 ? x : kAlpha * std::expm1(x));
 }
 
+double log_add_exp(double a, double b) {
+  // Equal infinities have no difference.
+  const double apart = a == b ? 0 : std::abs(a - b);
+  return larger(a, b) + std::log1p(std::exp(-apart));
+}
+
+double x_log_y(double a, double b) {
+  if (std::isnan(b)) return b;
+  return a == 0 ? 0 : a * std::log(b);
+}
+
 double hard_sigmoid(double x) { return smaller(larger(x + 3, 0), 6) / 6; }
 
 double floored_rest(double a, double b) {
@@ -89,6 +100,25 @@ double clamp(In in, const At& at) {
   if (at.min) x = larger(x, *at.min);
   if (at.max) x = smaller(x, *at.max);
   return x;
+}
+
+double nan_to_num(In in, const At& at) {
+  if (std::isnan(in[0])) return at.value;
+  return std::isinf(in[0]) ? (in[0] < 0 ? at.min : at.max).value_or(in[0]) : in[0];
+}
+
+double huber(In in, const At& at) {
+  const double d = std::abs(in[0] - in[1]);
+  return d <= at.delta ? d * d / 2 : at.delta * (d - at.delta / 2);
+}
+
+double smooth_l1(In in, const At& at) {
+  const double d = std::abs(in[0] - in[1]);
+  return d < at.beta ? d * d / (2 * at.beta) : d - at.beta / 2;
+}
+
+double binary_cross_entropy(double p, double target) {
+  return (target - 1) * larger(std::log1p(-p), -100) - target * larger(std::log(p), -100);
 }
 
 double sum(In row, const At& /*at*/) { return std::accumulate(row.begin(), row.end(), 0.0); }

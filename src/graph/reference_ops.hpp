@@ -15,6 +15,10 @@ double smaller(double a, double b);
 
 double softplus(std::span<const double> in, const Attributes& at);
 double selu(double x);
+// log(exp(a) + exp(b))
+double log_add_exp(double a, double b);
+// a log b
+double x_log_y(double a, double b);
 double hard_sigmoid(double x);
 
 // Quotients round down, so that rests have the sign of b.
@@ -34,6 +38,12 @@ double gelu_slope(double x, const Attributes& at);
 double gelu(std::span<const double> in, const Attributes& at);
 // Bounds come as inputs or as attributes.
 double clamp(std::span<const double> in, const Attributes& at);
+double nan_to_num(std::span<const double> in, const Attributes& at);
+
+// Losses of single elements.
+double huber(std::span<const double> in, const Attributes& at);
+double smooth_l1(std::span<const double> in, const Attributes& at);
+double binary_cross_entropy(double p, double target);
 
 double sum(std::span<const double> row, const Attributes& at);
 double mean(std::span<const double> row, const Attributes& at);

@@ -8,6 +8,16 @@
 #include "graph/axis.hpp"
 
 namespace fusecalc {
+namespace {
+
+constexpr std::uint64_t kLanes = 32;  // of a warp
+
+// Of a stretch in shared memory: several items of a thread are apart from each other, with padding.
+std::uint64_t slots_of(std::uint64_t stretch) {
+  return stretch > kLanes ? stretch + kLanes : stretch;
+}
+
+}  // namespace
 
 OrderedRows ordered_rows(const OpGraph& graph, const Op& op) {
   const Tensor& tensor = graph.tensors[op.operands[0].tensor];
@@ -26,6 +36,10 @@ std::uint64_t SortTiling::together() const {
   return std::max<std::uint64_t>(1, kLeastThreads / threads());
 }
 
+std::uint64_t SortTiling::shared_bytes() const {
+  return together() * slots_of(stretch()) * item_bytes();
+}
+
 bool SortTiling::picks() const {
   return together() == 1 && items > 1 && items * runs.front().kept <= threads();
 }
@@ -38,8 +52,7 @@ std::array<std::uint64_t, 2> SortTiling::buffers(std::uint64_t rows) const {
   return bytes;
 }
 
-SortTiling sort_tiling(const OpGraph& graph, const Op& op, std::uint64_t multiprocessors) {
-  constexpr std::uint64_t kLanes = 32;  // of a warp
+SortTiling sort_tiling(const OpGraph& graph, const Op& op, const Device& device) {
   constexpr std::uint64_t kMostItems = 8;
   constexpr std::uint64_t kMostThreads = 1024;
   constexpr std::uint64_t kLeastShared = 1024;  // elements of a stretch of a row that blocks share
@@ -50,10 +63,14 @@ SortTiling sort_tiling(const OpGraph& graph, const Op& op, std::uint64_t multipr
       .wide = bytes_of(dtype, 1) > 4 || rows.length > std::numeric_limits<std::uint32_t>::max()};
   const std::uint64_t most = kMostItems * kMostThreads / (tiling.wide ? 2 : 1);
   SortedRuns next{.span = std::clamp<std::uint64_t>(std::bit_ceil(rows.length), 2, most)};
-  while (next.span > kLeastShared &&
-         rows.count * ceil_div(rows.length, next.span) < multiprocessors) {
-    next.span /= 2;
-  }
+  const auto spreads = [&] {
+    const std::uint64_t blocks = rows.count * ceil_div(rows.length, next.span);
+    return next.span > kLeastShared && blocks < device.multiprocessors;
+  };
+  const auto fits = [&] {
+    return slots_of(next.span) * tiling.item_bytes() <= device.on_chip_bytes;
+  };
+  while (spreads() || !fits()) next.span /= 2;
   tiling.items = std::clamp<std::uint64_t>(next.span / kLanes, 1, kMostItems);
   do {
     next.runs = std::max<std::uint64_t>(1, ceil_div(rows.length, next.span));

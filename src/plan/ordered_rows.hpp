@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "device/device.hpp"
 #include "graph/op_graph.hpp"
 
 namespace fusecalc {
@@ -38,12 +39,13 @@ struct SortTiling {
   std::uint64_t threads() const { return stretch() / items; }  // of a stretch
   std::uint64_t together() const;                              // stretches of a block
   std::uint64_t item_bytes() const { return wide ? 16 : 8; }
+  std::uint64_t shared_bytes() const;  // of a block
   // Whether a block finds the first few of its stretch without sorting all.
   bool picks() const;
   // Runs lie in one of two buffers in turn: the bytes of each.
   std::array<std::uint64_t, 2> buffers(std::uint64_t rows) const;
 };
 
-SortTiling sort_tiling(const OpGraph& graph, const Op& op, std::uint64_t multiprocessors);
+SortTiling sort_tiling(const OpGraph& graph, const Op& op, const Device& device);
 
 }  // namespace fusecalc

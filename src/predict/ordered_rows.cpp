@@ -17,7 +17,7 @@ double sort_us(const OpGraph& graph, const Op& op, const Device& device) {
   constexpr double kSearch = 100;  // instructions' time of each step of a search in all other runs
   if (op.row->family != OpFamily::kSort) return 0;
   const OrderedRows rows = ordered_rows(graph, op);
-  const SortTiling tiling = sort_tiling(graph, op, device.multiprocessors);
+  const SortTiling tiling = sort_tiling(graph, op, device);
   const double width = tiling.wide ? 2 : 1;
   // A network over all elements, or two over one of each thread.
   const double of_step = (8 + 8 / static_cast<double>(tiling.items)) * width;
@@ -37,7 +37,7 @@ double sort_us(const OpGraph& graph, const Op& op, const Device& device) {
 
 double sort_workspace(const OpGraph& graph, const Op& op, const Device& device) {
   if (op.row->family != OpFamily::kSort) return 0;
-  const SortTiling tiling = sort_tiling(graph, op, device.multiprocessors);
+  const SortTiling tiling = sort_tiling(graph, op, device);
   const std::array<std::uint64_t, 2> bytes = tiling.buffers(ordered_rows(graph, op).count);
   return static_cast<double>(bytes[0] + bytes[1]);
 }

@@ -17,7 +17,6 @@ struct Encoding {
   std::uint8_t mantissa_bits;
   bool is_signed;
   bool has_infinity;
-  double highest;
 };
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -25,22 +24,22 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // In the order of DType.
 constexpr std::array kEncodings = {
-    Encoding{64, 11, 52, true, true, 0x1.fffffffffffffp1023},  // f64
-    Encoding{32, 8, 23, true, true, 0x1.fffffep127},           // f32
-    Encoding{32, 8, 23, true, true, 0x1.ffcp127},              // tf32, stored as f32
-    Encoding{16, 5, 10, true, true, 65504},                    // f16
-    Encoding{16, 8, 7, true, true, 0x1.fep127},                // bf16
-    Encoding{8, 4, 3, true, false, 448},                       // fp8_e4m3
-    Encoding{8, 5, 2, true, true, 57344},                      // fp8_e5m2
-    Encoding{4, 2, 1, true, false, 6},                         // fp4_e2m1
-    Encoding{64, 0, 0, true, false, 0x1p63},                   // i64
-    Encoding{32, 0, 0, true, false, 2147483647},               // i32
-    Encoding{16, 0, 0, true, false, 32767},                    // i16
-    Encoding{8, 0, 0, true, false, 127},                       // i8
-    Encoding{8, 0, 0, false, false, 255},                      // u8
-    Encoding{4, 0, 0, true, false, 7},                         // i4
-    Encoding{4, 0, 0, false, false, 15},                       // u4
-    Encoding{8, 0, 0, false, false, 1},                        // bool
+    Encoding{64, 11, 52, true, true},  // f64
+    Encoding{32, 8, 23, true, true},   // f32
+    Encoding{32, 8, 23, true, true},   // tf32, stored as f32
+    Encoding{16, 5, 10, true, true},   // f16
+    Encoding{16, 8, 7, true, true},    // bf16
+    Encoding{8, 4, 3, true, false},    // fp8_e4m3
+    Encoding{8, 5, 2, true, true},     // fp8_e5m2
+    Encoding{4, 2, 1, true, false},    // fp4_e2m1
+    Encoding{64, 0, 0, true, false},   // i64
+    Encoding{32, 0, 0, true, false},   // i32
+    Encoding{16, 0, 0, true, false},   // i16
+    Encoding{8, 0, 0, true, false},    // i8
+    Encoding{8, 0, 0, false, false},   // u8
+    Encoding{4, 0, 0, true, false},    // i4
+    Encoding{4, 0, 0, false, false},   // u4
+    Encoding{8, 0, 0, false, false},   // bool
 };
 static_assert(kEncodings.size() == static_cast<std::size_t>(DType::kBool) + 1);
 
@@ -81,8 +80,8 @@ const Precision& precision_of(DType dtype) {
     std::array<Precision, kEncodings.size()> rows;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const Encoding& encoding = kEncodings[i];
-      rows[i].highest = encoding.highest;
-      rows[i].lowest = encoding.is_signed ? -encoding.highest : 0;
+      rows[i].highest = highest_of(static_cast<DType>(i));
+      rows[i].lowest = encoding.is_signed ? -rows[i].highest : 0;
       if (encoding.exponent_bits == 0) {
         if (encoding.is_signed && encoding.bits < 64) rows[i].lowest -= 1;
         continue;

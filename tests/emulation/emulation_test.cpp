@@ -161,6 +161,9 @@ TEST_CASE("on the host: products of packed weights") {
 TEST_CASE("on the host: attention") {
   check("cuda/oplists/attention_f32", kWithout, "without tensor cores");
 }
+TEST_CASE("on the host: curves and losses of single elements") {
+  check("cuda/oplists/pointwise_losses", kWithCopies, "elements per thread");
+}
 TEST_CASE("on the host: products of tensor cores") {
   check("emulation/oplists/products_small", kWithCopies, "mma");
 }

@@ -134,7 +134,7 @@ TEST_CASE("questions answer with bools, rounding keeps the type, curves are floa
   for (const char* op : {"isnan", "isinf", "logical_not"}) {
     CHECK(made(op, R"("i")", tensors) == "bool [3]");
   }
-  for (const char* op : {"floor", "ceil", "round", "trunc", "sign"}) {
+  for (const char* op : {"floor", "ceil", "round", "trunc", "sign", "frac", "nan_to_num"}) {
     CHECK(made(op, R"("i")", tensors) == "i32 [3]");
     CHECK(made(op, R"("h")", tensors) == "f16 [2, 3]");
   }
@@ -143,14 +143,36 @@ TEST_CASE("questions answer with bools, rounding keeps the type, curves are floa
     CHECK(made(op, R"("h", "i")", tensors) == "f16 [2, 3]");
   }
   for (const char* op :
-       {"erf",  "exp2",        "expm1",     "log2",  "softplus", "leaky_relu", "elu",
-        "selu", "hardsigmoid", "hardswish", "mish",  "tan",      "asin",       "acos",
-        "atan", "sinh",        "cosh",      "asinh", "acosh",    "atanh"}) {
+       {"erf",         "exp2",      "expm1", "log2",  "softplus", "leaky_relu", "elu",  "selu",
+        "hardsigmoid", "hardswish", "mish",  "tan",   "asin",     "acos",       "atan", "sinh",
+        "cosh",        "asinh",     "acosh", "atanh", "log10",    "erfc",       "logit"}) {
     CHECK(made(op, R"("i")", tensors) == "f32 [3]");
     CHECK(made(op, R"("h")", tensors) == "f16 [2, 3]");
   }
-  CHECK(made("atan2", R"("i", "i")", tensors) == "f32 [3]");
+  for (const char* op : {"atan2", "copysign", "hypot", "logaddexp", "xlogy", "gate", "huber",
+                         "smooth_l1", "binary_cross_entropy"}) {
+    CHECK(made(op, R"("i", "i")", tensors) == "f32 [3]");
+    CHECK(made(op, R"("h", "i")", tensors) == "f16 [2, 3]");
+  }
+  CHECK(made("squared_difference", R"("i", "i")", tensors) == "i32 [3]");
+  CHECK(made("squared_difference", R"("h", "i")", tensors) == "f16 [2, 3]");
   CHECK(made("prelu", R"("h", 0.25)", tensors) == "f16 [2, 3]");
+}
+
+TEST_CASE("infinities become the ends of a float's type") {
+  const auto bounds = [](std::string_view dtype, std::string_view rest = "") {
+    const Attributes at =
+        *graph_of(list_of("nan_to_num", R"("x")",
+                          fmt::format(R"("x": {{"shape": [3], "dtype": "{}"}})", dtype), rest))
+             .ops[0]
+             .attributes;
+    return std::pair(at.min, at.max);
+  };
+  using Bounds = std::pair<std::optional<double>, std::optional<double>>;
+  CHECK(bounds("f16") == Bounds(-65504, 65504));
+  CHECK(bounds("fp8_e4m3") == Bounds(-448, 448));
+  CHECK(bounds("f16", R"("max": 2)") == Bounds(-65504, 2));
+  CHECK(bounds("i32") == Bounds());
 }
 
 TEST_CASE("cast, clamp and dropout") {

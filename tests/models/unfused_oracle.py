@@ -37,8 +37,8 @@ SEVERAL_OPS = {"einsum", "lstm", "gru", "slice_scatter", "select_scatter", "inde
                "_native_batch_norm_legit_functional", "max_pool2d_with_indices_backward", "sort", "topk",
                "log_softmax_backward_data", "pad", "roll", "baddbmm", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div",
                "binary_cross_entropy_with_logits", "cosine_similarity", "std_mean", "_weight_norm",
-               "_weight_norm_interface", "celu", "threshold", "logaddexp", "nan_to_num", "diagonal", "unfold", "meshgrid",
-               "take", "tile", "linalg_norm", "_unsafe_index"}
+               "_weight_norm_interface", "celu", "threshold", "diagonal", "unfold", "meshgrid",
+               "take", "tile", "linalg_norm", "_unsafe_index", "tensordot", "trace"}
 
 
 class Unknown(Exception):

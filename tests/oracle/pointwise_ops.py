@@ -24,6 +24,34 @@ def softplus(op, x):
     return np.where(x * beta > op.get("threshold", 20.0), x, np.log1p(np.exp(x * beta)) / beta)
 
 
+def nan_to_num(op, x):
+    ends = {"f64": np.finfo(np.float64).max, "f32": np.finfo(np.float32).max, "f16": 65504.0,
+            "bf16": 255 * 2.0**120}
+    end = ends.get(op["result_dtype"], np.inf)
+    return np.nan_to_num(x, nan=op.get("value", 0.0), neginf=op.get("min", -end),
+                         posinf=op.get("max", end))
+
+
+def xlogy(a, b):
+    with np.errstate(all="ignore"):
+        return np.where(np.isnan(b), np.nan, np.where(a == 0, 0, a * np.log(b)))
+
+
+def huber(op, a, b):
+    d, delta = np.abs(a - b), op.get("delta", 1.0)
+    return np.where(d <= delta, d**2 / 2, delta * (d - delta / 2))
+
+
+def smooth_l1(op, a, b):
+    d, beta = np.abs(a - b), op.get("beta", 1.0)
+    return np.where(d < beta, d**2 / (2 * beta) if beta else d, d - beta / 2)
+
+
+def binary_cross_entropy(p, t):
+    with np.errstate(all="ignore"):
+        return (t - 1) * np.maximum(np.log1p(-p), -100) - t * np.maximum(np.log(p), -100)
+
+
 def wrapped(function):
     """Of integers, in the width of the result's type."""
     def apply(op, *inputs):
@@ -86,7 +114,12 @@ OPS = {
     "asin": plain(np.arcsin), "acos": plain(np.arccos), "atan": plain(np.arctan),
     "atan2": plain(np.arctan2), "sinh": plain(np.sinh), "cosh": plain(np.cosh),
     "asinh": plain(np.arcsinh), "acosh": plain(np.arccosh), "atanh": plain(np.arctanh),
-    "copysign": plain(np.copysign),
+    "copysign": plain(np.copysign), "hypot": plain(np.hypot), "log10": plain(np.log10),
+    "erfc": plain(np.vectorize(math.erfc, otypes=[float])), "logaddexp": plain(np.logaddexp),
+    "xlogy": plain(xlogy), "logit": plain(lambda x: np.log(x / (1 - x))),
+    "frac": plain(lambda x: x - np.trunc(x)), "gate": plain(lambda a, b: a / (1 + np.exp(-b))),
+    "nan_to_num": nan_to_num, "squared_difference": plain(lambda a, b: (a - b)**2),
+    "huber": huber, "smooth_l1": smooth_l1, "binary_cross_entropy": plain(binary_cross_entropy),
     "exp2": plain(np.exp2), "expm1": plain(np.expm1), "log2": plain(np.log2),
     "floor": plain(np.floor), "ceil": plain(np.ceil), "round": plain(np.round),
     "trunc": plain(np.trunc), "sign": plain(lambda x: np.nan_to_num(np.sign(x))),
@@ -108,7 +141,8 @@ def pointwise_list(dtype):
     a, b, c = g.tensor("a", [3, 4, 5]), g.tensor("b", [4, 1]), g.tensor("c", [5])
     d = g.tensor("d", [3, 1, 5])
     for kind in ("add", "sub", "mul", "maximum", "minimum", "lt", "le", "gt", "ge", "eq", "ne",
-                 "fmod", "remainder", "floor_divide", "atan2", "copysign"):
+                 "fmod", "remainder", "floor_divide", "atan2", "copysign", "hypot", "logaddexp",
+                 "gate", "squared_difference", "huber", "smooth_l1"):
         g.op(kind, [a, b])
         g.op(kind, [d, b])
     positive = g.op("add", [g.op("abs", [a]), 0.125])
@@ -117,7 +151,7 @@ def pointwise_list(dtype):
     wide = g.op("mul", [a, 6])
     for kind in ("floor", "ceil", "round", "trunc", "sign", "softplus", "mish", "leaky_relu",
                  "elu", "selu", "hardsigmoid", "hardswish", "exp2", "expm1", "erf", "tan", "sinh",
-                 "cosh", "asinh", "atan", "isnan"):
+                 "cosh", "asinh", "atan", "isnan", "erfc", "frac", "nan_to_num"):
         g.op(kind, [wide])
     g.op("round", [g.op("add", [g.op("floor", [wide]), 0.5])])
     g.op("softplus", [wide], beta=2.0, threshold=3.0)
@@ -134,6 +168,15 @@ def pointwise_list(dtype):
         g.op(kind, [small, 0])
     g.op("logical_not", [small])
     g.op("log2", [positive])
+    g.op("log10", [positive])
+    g.op("xlogy", [small, positive])
+    g.op("huber", [wide, b], delta=0.5)
+    g.op("smooth_l1", [wide, b], beta=0.5)
+    g.op("smooth_l1", [wide, b], beta=0)
+    share = g.op("sigmoid", [a])
+    g.op("logit", [share])
+    g.op("binary_cross_entropy", [share, g.op("sigmoid", [c])])
+    g.op("binary_cross_entropy", [share, 1])
     for kind in ("log", "log1p", "sqrt", "rsqrt", "reciprocal"):
         g.op(kind, [positive])
     for kind in ("neg", "abs", "exp", "sin", "cos", "tanh", "sigmoid", "relu", "gelu", "silu",
@@ -176,8 +219,10 @@ def integer_list(dtype):
         for op in ("fmod", "remainder", "floor_divide"):
             g.op(op, [x, y])
             g.op(op, [x, -3 if kind != "u8" else 3])
-        for op in ("floor", "ceil", "round", "trunc", "sign", "isnan", "isinf", "logical_not"):
+        for op in ("floor", "ceil", "round", "trunc", "sign", "isnan", "isinf", "logical_not",
+                   "frac", "nan_to_num"):
             g.op(op, [x])
+        g.op("squared_difference", [x, y])
     return g
 
 
@@ -191,11 +236,14 @@ def special_list(dtype):
     mixed = g.op("concat", [a, zero, nan, infinite])
     turned = g.op("reshape", [g.op("concat", [infinite, a, zero, nan])], shape=[24, 8])
     for kind in ("ne", "eq", "lt", "fmod", "remainder", "floor_divide", "atan2", "maximum",
-                 "minimum", "logical_and", "logical_or", "logical_xor"):
+                 "minimum", "logical_and", "logical_or", "logical_xor", "hypot", "logaddexp", "xlogy",
+                 "huber", "smooth_l1", "squared_difference"):
         g.op(kind, [mixed, turned])
+    g.op("logaddexp", [mixed, mixed])
+    g.op("nan_to_num", [mixed], value=3.0, max=7.0)
     for kind in ("isnan", "isinf", "logical_not", "sign", "floor", "ceil", "round", "trunc",
                  "relu", "leaky_relu", "elu", "selu", "hardsigmoid", "hardswish", "softplus",
-                 "expm1", "exp2", "erf", "atan"):
+                 "expm1", "exp2", "erf", "atan", "erfc", "frac", "nan_to_num"):
         g.op(kind, [mixed])
     return g
 

@@ -14,11 +14,12 @@ using namespace fusecalc::testing;
 namespace {
 
 SortTiling tiling_of(const std::string& shape, const std::string& dtype,
-                     const std::string& op = R"("op": "sort")") {
+                     const std::string& op = R"("op": "sort")",
+                     const Device& device = known_devices().front()) {
   const OpGraph graph =
       graph_of(R"({"dtype": ")" + dtype + R"(", "tensors": {"x": {"shape": )" + shape +
                R"(}}, "ops": [{)" + op + R"(, "inputs": ["x"], "output": "y"}]})");
-  return sort_tiling(graph, graph.ops[0], 132);
+  return sort_tiling(graph, graph.ops[0], device);
 }
 
 }  // namespace
@@ -69,4 +70,12 @@ TEST_CASE("the first few of a long stretch are picked, not sorted") {
   CHECK(few.picks());
   CHECK(few.runs.back().kept == 50);
   CHECK_FALSE(tiling_of("[300, 100000]", "f32", R"("op": "topk", "k": 500)").picks());
+}
+
+TEST_CASE("a stretch fits in the memory of a block") {
+  Device small = known_devices().front();
+  small.on_chip_bytes = 65536;
+  const SortTiling rows = tiling_of("[300, 100000]", "f32", R"("op": "sort")", small);
+  CHECK(rows.stretch() == 4096);
+  CHECK(rows.shared_bytes() == (4096 + 32) * 8);
 }

@@ -54,7 +54,35 @@ bool meshgrid(const AtenCall& call, std::string_view) {
   return true;
 }
 
+struct Diagonal {
+  std::size_t first = 0;  // the axes of its matrices
+  std::size_t second = 1;
+  std::int64_t offset = 0;
+};
+
 // Of rows of m elements, one after the other, every (m + 1)-th is that of a diagonal.
+std::optional<ModelGraph::TensorId> diagonal_of(const AtenCall& call, ValueId self,
+                                                const Diagonal& diagonal, const ModelType& type) {
+  const Shape shape = call.at(self).type.shape();
+  const auto height = static_cast<std::int64_t>(shape[diagonal.first]);
+  const auto width = static_cast<std::int64_t>(shape[diagonal.second]);
+  const std::int64_t offset = diagonal.offset;
+  if (offset <= -height || offset >= width) return std::nullopt;
+  const std::int64_t start = offset < 0 ? -offset * width : offset;
+  const std::int64_t length = std::min(height + std::min(offset, std::int64_t{0}),
+                                       width - std::max(offset, std::int64_t{0}));
+  ModelType rows = type;
+  rows.type.shape.back() = shape[diagonal.first] * shape[diagonal.second];
+  rows.extents.back() = height * width;
+  const auto matrices =
+      with_last(call.graph(), call.tensor(self), {diagonal.first, diagonal.second});
+  const auto flat = matrices ? reshaped(call.graph(), *matrices, rows) : std::nullopt;
+  if (!flat) return std::nullopt;
+  return sliced(call.graph(), *flat,
+                {rows.shape().size() - 1, start, start + (length - 1) * (width + 1) + 1, width + 1},
+                type);
+}
+
 bool diagonal(const AtenCall& call, std::string_view) {
   const auto self = call.value("self");
   if (!self) return false;
@@ -62,28 +90,22 @@ bool diagonal(const AtenCall& call, std::string_view) {
   const auto first = axis_of(call.whole("dim1", 0), rank);
   const auto second = axis_of(call.whole("dim2", 1), rank);
   if (!first || !second || *first == *second) return false;
-  const ProgramValue value = call.copy_of(*self);
-  if (value.number) return call.share_number(0, *self, *value.number), true;
-  const Shape& shape = value.type.shape();
-  const auto height = static_cast<std::int64_t>(shape[*first]);
-  const auto width = static_cast<std::int64_t>(shape[*second]);
-  const std::int64_t offset = call.whole("offset", 0);
-  if (offset <= -height || offset >= width || call.type().shape().size() != rank - 1) return false;
-  const std::int64_t start = offset < 0 ? -offset * width : offset;
-  const std::int64_t length = std::min(height + std::min(offset, std::int64_t{0}),
-                                       width - std::max(offset, std::int64_t{0}));
-  ModelType rows = call.type();
-  rows.type.shape.back() = shape[*first] * shape[*second];
-  rows.extents.back() = height * width;
-  const auto matrices = with_last(call.graph(), call.tensor(*self), {*first, *second});
-  const auto flat = matrices ? reshaped(call.graph(), *matrices, rows) : std::nullopt;
-  const auto result = flat ? sliced(call.graph(), *flat,
-                                    {rows.shape().size() - 1, start,
-                                     start + (length - 1) * (width + 1) + 1, width + 1},
-                                    call.type())
-                           : std::nullopt;
+  const auto number = call.at(*self).number;
+  if (number) return call.share_number(0, *self, *number), true;
+  if (call.type().shape().size() != rank - 1) return false;
+  const auto result =
+      diagonal_of(call, *self, {*first, *second, call.whole("offset", 0)}, call.type());
   if (result) call.share(0, *self, *result);
   return result.has_value();
+}
+
+bool trace(const AtenCall& call, std::string_view) {
+  const auto self = call.value("self");
+  if (!self || call.at(*self).type.shape().size() != 2) return false;
+  const ModelType from = call.at(*self).type;
+  const std::uint64_t length = std::min(from.shape()[0], from.shape()[1]);
+  const auto elements = diagonal_of(call, *self, {}, model_type({length}, from.dtype()));
+  return elements && call.op("sum", {*elements});
 }
 
 // Windows along an axis, which become the last one: views where they lie side by side.
@@ -123,6 +145,7 @@ constexpr std::array kAxisRules = {
     AtenRule{"meshgrid", meshgrid},
     AtenRule{"diagonal", diagonal},
     AtenRule{"diagonal_copy", diagonal},
+    AtenRule{"trace", trace},
     AtenRule{"unfold", unfold},
 };
 

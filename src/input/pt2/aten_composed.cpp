@@ -81,7 +81,7 @@ bool repeat_interleave(const AtenCall& call, std::string_view) {
   return copies && call.op("reshape", {*copies}, {listed("shape", call.type().extents)});
 }
 
-// a * sigmoid(b), of the halves a and b.
+// One half, with the other one as its gate.
 bool glu(const AtenCall& call, std::string_view) {
   const auto self = call.value("self");
   const ModelType& type = call.type();
@@ -91,8 +91,7 @@ bool glu(const AtenCall& call, std::string_view) {
   const TensorId tensor = call.tensor(*self);
   const auto a = sliced(call.graph(), tensor, {*axis, 0, half}, type);
   const auto b = sliced(call.graph(), tensor, {*axis, half, 2 * half}, type);
-  const auto gate = b ? call.graph().op("sigmoid", {*b}, {}, type) : std::nullopt;
-  return a && gate && call.op("mul", {*a, *gate});
+  return a && b && call.op("gate", {*a, *b});
 }
 
 // Each step-th place of an axis, replaced by a source: one of the places of an axis that is split.

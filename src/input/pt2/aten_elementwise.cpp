@@ -1,7 +1,6 @@
 // Pointwise ATen ops that several rows of the op table compute, or a row of another name.
 
 #include <array>
-#include <cmath>
 #include <numbers>
 
 #include "input/pt2/aten.hpp"
@@ -25,27 +24,9 @@ bool row_of(const AtenCall& call, std::string_view row) {
   return call.last_step(row, {self_of(call)});
 }
 
-bool fraction(const AtenCall& call, std::string_view) {
-  const Step x = self_of(call);
-  return call.last_step("sub", {x, call.step("trunc", {x})});
-}
-
-// x log y, and 0 where x is 0.
-bool x_log_y(const AtenCall& call, std::string_view) {
-  const Step x = operand(call, "self");
-  const Step product = call.step("mul", {x, call.step("log", {operand(call, "other")})});
-  return call.last_step("where", {call.step("eq", {x, 0.0}), 0.0, product});
-}
-
 // x times 0 is 0, unless x is infinite or NaN.
 bool is_finite(const AtenCall& call, std::string_view) {
   return call.last_step("eq", {call.step("mul", {self_of(call), 0.0}), 0.0});
-}
-
-bool hypotenuse(const AtenCall& call, std::string_view) {
-  const Step a = self_of(call);
-  const Step b = operand(call, "other");
-  return call.last_step("sqrt", {call.step("fma", {a, a, call.step("square", {b})})});
 }
 
 bool hard_shrink(const AtenCall& call, std::string_view) {
@@ -71,22 +52,14 @@ bool random_relu(const AtenCall& call, std::string_view) {
                         {{.name = "negative_slope", .value = slope}});
 }
 
-bool decimal_logarithm(const AtenCall& call, std::string_view) {
-  return call.last_step("mul", {call.step("log2", {self_of(call)}), std::log10(2.0)});
-}
-
-bool complementary_error(const AtenCall& call, std::string_view) {
-  return call.last_step("sub", {1.0, call.step("erf", {self_of(call)})});
-}
-
-// log(x / (1 - x)) of x, which eps keeps away from 0 and 1.
+// Of x, which eps keeps away from 0 and 1.
 bool logit(const AtenCall& call, std::string_view) {
   Step x = self_of(call);
   if (const auto eps = call.number("eps")) {
     x = call.step("clamp", {x},
                   {{.name = "min", .value = *eps}, {.name = "max", .value = 1 - *eps}});
   }
-  return call.last_step("log", {call.step("div", {x, call.step("sub", {1.0, x})})});
+  return call.last_step("logit", {x});
 }
 
 // The gradient, where x is not above 0 times the slope there: of elu's own result, or of x.
@@ -144,17 +117,11 @@ constexpr std::array kElementwiseRules = {
     AtenRule{"ldexp", scaled_by_power},
     AtenRule{"float_power", double_power},
     AtenRule{"elu_backward", elu_backward},
-    AtenRule{"frac", fraction},
     AtenRule{"isfinite", is_finite},
-    AtenRule{"xlogy", x_log_y},
-    AtenRule{"special_xlogy", x_log_y},
-    AtenRule{"hypot", hypotenuse},
     AtenRule{"hardshrink", hard_shrink},
     AtenRule{"softshrink", soft_shrink},
     AtenRule{"rrelu", random_relu},
-    AtenRule{"log10", decimal_logarithm},
-    AtenRule{"erfc", complementary_error},
-    AtenRule{"special_erfc", complementary_error},
+    AtenRule{"special_erfc", row_of, "erfc"},
     AtenRule{"logit", logit},
     AtenRule{"special_logit", logit},
     AtenRule{"sgn", row_of, "sign"},

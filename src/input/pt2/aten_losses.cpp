@@ -26,30 +26,35 @@ Pair operands(const AtenCall& call) {
 
 // The row yields the loss of each element, of which the result is the mean or the sum, or it is all
 // of them.
-bool reduced(const AtenCall& call, std::string_view row, const std::vector<Step>& inputs) {
+bool reduced(const AtenCall& call, std::string_view row, const std::vector<Step>& inputs,
+             const std::vector<WrittenAttribute>& attributes = {}) {
   const std::int64_t reduction = call.whole("reduction", 1);
-  if (reduction == 0) return call.last_step(row, inputs);
-  return call.last_step(reduction == 1 ? "mean" : "sum", {call.step(row, inputs)});
+  if (reduction == 0) return call.last_step(row, inputs, attributes);
+  return call.last_step(reduction == 1 ? "mean" : "sum", {call.step(row, inputs, attributes)});
 }
 
-// Squared or absolute differences.
-bool error_of(const AtenCall& call, std::string_view row) {
+bool squared_error(const AtenCall& call, std::string_view) {
   const auto [self, target] = operands(call);
-  return reduced(call, row, {call.step("sub", {self, target})});
+  return reduced(call, "squared_difference", {self, target});
 }
 
-// With d = |x - t| and m = min(d, delta): m (d - m / 2), which is d^2 / 2 where d is below delta.
-// smooth_l1_loss divides it by its delta, beta.
-bool bounded_error(const AtenCall& call, std::string_view parameter) {
+bool absolute_error(const AtenCall& call, std::string_view) {
   const auto [self, target] = operands(call);
-  const double delta = call.number(parameter).value_or(1);
-  const bool divides = parameter == "beta" && delta != 1;
-  if (divides && delta <= 0) return error_of(call, "abs");
-  const Step d = call.step("abs", {call.step("sub", {self, target})});
-  const Step m = call.step("clamp", {d}, {{.name = "max", .value = delta}});
-  const Step rest = call.step("fma", {m, -0.5, d});
-  if (!divides) return reduced(call, "mul", {m, rest});
-  return reduced(call, "div", {call.step("mul", {m, rest}), delta});
+  return reduced(call, "abs", {call.step("sub", {self, target})});
+}
+
+bool huber(const AtenCall& call, std::string_view) {
+  const auto [self, target] = operands(call);
+  const double delta = call.number("delta").value_or(1);
+  return reduced(call, "huber", {self, target}, {{.name = "delta", .value = delta}});
+}
+
+// Without a beta PyTorch, too, takes absolute differences.
+bool smooth_error(const AtenCall& call, std::string_view) {
+  const auto [self, target] = operands(call);
+  const double beta = call.number("beta").value_or(1);
+  if (beta == 0) return absolute_error(call, "");
+  return reduced(call, "smooth_l1", {self, target}, {{.name = "beta", .value = beta}});
 }
 
 // t (log t - x), or exp(t) (t - x) of a target that is a logarithm. What a softmax made of rows is
@@ -90,19 +95,11 @@ Step named(const AtenCall& call, std::string_view name) {
   return value ? Step(call.operand(*value)) : std::nullopt;
 }
 
-// (t - 1) log(1 - p) - t log p, of logarithms that are no less than -100.
 bool cross_entropy_of_probabilities(const AtenCall& call, std::string_view) {
   const auto [self, target] = operands(call);
-  const auto bounded = [&call](const Step& logarithm) {
-    return call.step("clamp", {logarithm}, {{.name = "min", .value = -100.0}});
-  };
-  const double* all = target ? std::get_if<double>(&*target) : nullptr;
-  const Step rest = all != nullptr ? Step(*all - 1) : call.step("sub", {target, 1.0});
-  const Step other =
-      call.step("mul", {rest, bounded(call.step("log1p", {call.step("neg", {self})}))});
-  const Step own = call.step("mul", {target, bounded(call.step("log", {self}))});
-  if (!call.given("weight")) return reduced(call, "sub", {other, own});
-  return reduced(call, "mul", {call.step("sub", {other, own}), named(call, "weight")});
+  const std::vector<Step> both = {self, target};
+  if (!call.given("weight")) return reduced(call, "binary_cross_entropy", both);
+  return reduced(call, "mul", {call.step("binary_cross_entropy", both), named(call, "weight")});
 }
 
 // log(1 + exp(-t x))
@@ -200,10 +197,10 @@ bool cosine_embedding(const AtenCall& call, std::string_view) {
 }
 
 constexpr std::array kLossRules = {
-    AtenRule{"mse_loss", error_of, "square"},
-    AtenRule{"l1_loss", error_of, "abs"},
-    AtenRule{"smooth_l1_loss", bounded_error, "beta"},
-    AtenRule{"huber_loss", bounded_error, "delta"},
+    AtenRule{"mse_loss", squared_error},
+    AtenRule{"l1_loss", absolute_error},
+    AtenRule{"smooth_l1_loss", smooth_error},
+    AtenRule{"huber_loss", huber},
     AtenRule{"kl_div", kl_div},
     AtenRule{"binary_cross_entropy_with_logits", cross_entropy_of_logits},
     AtenRule{"binary_cross_entropy", cross_entropy_of_probabilities},

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 
 #include "input/arithmetic.hpp"
 #include "input/pt2/aten.hpp"
@@ -13,16 +12,6 @@ namespace {
 
 using Inputs = std::vector<ModelGraph::Input>;
 using Step = AtenCall::Step;
-
-std::optional<double> largest_of(DType dtype) {
-  switch (dtype) {
-    case DType::kF64: return std::numeric_limits<double>::max();
-    case DType::kF32: return std::numeric_limits<float>::max();
-    case DType::kBf16: return 0x1.FEp127;
-    case DType::kF16: return 65504;
-    default: return std::nullopt;
-  }
-}
 
 // What the op reads, in the order of its arguments; nothing if an argument is neither a tensor nor
 // a number.
@@ -179,24 +168,17 @@ bool threshold(const AtenCall& call, std::string_view) {
   return call.last_step("where", {call.step("gt", {x, *least}), x, *value});
 }
 
-// log(exp(a) + exp(b)) is b + softplus(a - b).
-bool log_add_exp(const AtenCall& call, std::string_view) {
-  static constexpr std::array<std::string_view, 2> kNames = {"self", "other"};
-  const auto inputs = operands(call, kNames);
-  if (!inputs) return false;
-  const Step more = call.step("softplus", {call.step("sub", {(*inputs)[0], (*inputs)[1]})});
-  return call.last_step("add", {(*inputs)[1], more});
-}
-
-// A number in place of NaN, and the largest numbers in place of infinite ones.
+// Numbers in place of NaN and of the infinities.
 bool nan_to_num(const AtenCall& call, std::string_view) {
   const auto self = call.value("self");
-  const auto largest = largest_of(call.type().dtype());
-  if (!self || !largest || call.given("posinf") || call.given("neginf")) return false;
-  const Step x = call.tensor(*self);
-  const Step nan = call.number("nan").value_or(0);
-  return call.last_step("clamp", {call.step("where", {call.step("isnan", {x}), nan, x})},
-                        {{.name = "min", .value = -*largest}, {.name = "max", .value = *largest}});
+  if (!self) return false;
+  std::vector<WrittenAttribute> attributes;
+  for (const auto& [argument, attribute] :
+       {std::pair{"nan", "value"}, std::pair{"neginf", "min"}, std::pair{"posinf", "max"}}) {
+    const auto number = call.number(argument);
+    if (number) attributes.push_back({.name = attribute, .value = *number});
+  }
+  return call.op("nan_to_num", {call.tensor(*self)}, attributes);
 }
 
 // Slopes of a vector belong to the second axis of self.
@@ -354,7 +336,7 @@ constexpr std::array kPointwiseRules = {
     AtenRule{"log_sigmoid", log_sigmoid},
     AtenRule{"log_sigmoid_forward", log_sigmoid},
     AtenRule{"threshold", threshold},
-    AtenRule{"logaddexp", log_add_exp},
+    AtenRule{"special_xlogy", binary, "xlogy"},
     AtenRule{"nan_to_num", nan_to_num},
     AtenRule{"prelu", prelu},
     AtenRule{"_prelu_kernel", prelu},

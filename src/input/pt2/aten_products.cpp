@@ -1,9 +1,13 @@
 // ATen ops that multiply matrices: products, convolutions, attention.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "core/checked.hpp"
 #include "graph/infer_shared.hpp"
@@ -178,6 +182,51 @@ bool einsum(const AtenCall& call, std::string_view) {
   return true;
 }
 
+// Sums along pairs of axes; the others are the result's, in order. As in PyTorch, what is summed
+// comes last in `self`, in the order of the pairs, so that the same operand is copied where axes
+// that become one do not lie side by side.
+bool tensordot(const AtenCall& call, std::string_view) {
+  const auto a = call.value("self");
+  const auto b = call.value("other");
+  if (!a || !b) return false;
+  const std::size_t rank = call.at(*a).type.shape().size();
+  const std::size_t other_rank = call.at(*b).type.shape().size();
+  const std::vector<std::int64_t> axes = call.wholes("dims_self");
+  const std::vector<std::int64_t> other_axes = call.wholes("dims_other");
+  constexpr std::size_t kLetters = 26;
+  if (std::max(rank, other_rank) > kLetters || axes.size() != other_axes.size()) return false;
+  std::string rows;
+  std::string other;
+  for (std::size_t i = 0; i < rank; ++i) rows += static_cast<char>('a' + i);
+  for (std::size_t i = 0; i < other_rank; ++i) other += static_cast<char>('A' + i);
+  std::string columns = other;
+  std::string inner;
+  std::vector<std::size_t> last;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const auto axis = axis_of(axes[i], rank);
+    const auto other_axis = axis_of(other_axes[i], other_rank);
+    if (!axis || !other_axis) return false;
+    const auto letter = static_cast<char>('a' + *axis);
+    std::erase(rows, letter);
+    std::erase(columns, other[*other_axis]);
+    other[*other_axis] = letter;
+    inner += letter;
+    last.push_back(*axis);
+  }
+  const TensorId right = call.tensor(*b);
+  const auto left = with_last(call.graph(), call.tensor(*a), last);
+  if (!left) return false;
+  std::vector<std::int64_t> strides;
+  for (const char letter : rows + inner) {
+    strides.push_back(call.at(*a).strides[static_cast<std::size_t>(letter - 'a')]);
+  }
+  const auto product =
+      write_einsum(call.graph(), fmt::format("{0}{1},{2}->{0}{3}", rows, inner, other, columns),
+                   {{*left, std::move(strides)}, {right, call.at(*b).strides}});
+  if (product) call.set(0, product->tensor);
+  return product.has_value();
+}
+
 // The first query sees the first key alone, also where there are fewer queries than keys: a mask,
 // as `causal` aligns the last ones.
 std::optional<TensorId> first_aligned(const AtenCall& call, std::uint64_t queries,
@@ -266,6 +315,7 @@ constexpr std::array kProductRules = {
     AtenRule{"addmm", addmm},
     AtenRule{"baddbmm", baddbmm},
     AtenRule{"einsum", einsum},
+    AtenRule{"tensordot", tensordot},
     AtenRule{"scaled_dot_product_attention", attention},
     AtenRule{"_scaled_dot_product_flash_attention", attention},
     AtenRule{"_scaled_dot_product_flash_attention_for_cpu", attention},

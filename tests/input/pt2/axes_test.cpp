@@ -29,8 +29,8 @@ TEST_CASE("pt2: tensors that broadcast are read as they are, as a loss does") {
   text.node("broadcast_tensors", {{"tensors", Json{"x", "t"}}}, {"a", "b"});
   text.node("mse_loss", {{"self", "a"}, {"target", "b"}}, {"m"});
   const Model model = read(text.output("m"));
-  CHECK(rows_of(model) == Words{"sub", "square", "mean"});
-  CHECK(unfused(model) == 4 * ((32 + 4 + 32) + 64 + 33));
+  CHECK(rows_of(model) == Words{"squared_difference", "mean"});
+  CHECK(unfused(model) == 4 * ((32 + 4 + 32) + 33));
 }
 
 TEST_CASE("pt2: a grid is views of its axes") {
@@ -77,6 +77,20 @@ TEST_CASE("pt2: a diagonal reads its own elements") {
     CHECK(model.origin.opaque == 0);
     CHECK(unfused(model) == 2 * 4 * each.elements);
   }
+}
+
+TEST_CASE("pt2: a trace reads the diagonal alone") {
+  const auto model_of = [](const std::vector<ProgramText::Size>& shape) {
+    ProgramText text;
+    text.input("x", shape).tensor("y", {}).node("trace", {{"self", "x"}}, {"y"}).output("y");
+    return read(text);
+  };
+  const Model square = model_of({6, 6});
+  CHECK(rows_of(square).back() == "sum");
+  CHECK(square.origin.opaque == 0);
+  CHECK(unfused(square) == 4 * (6 + 1));
+  CHECK(unfused(model_of({3, 7})) == 4 * (3 + 1));
+  CHECK(unfused(model_of({7, 3})) == 4 * (3 + 1));
 }
 
 TEST_CASE("pt2: windows side by side are a view, those that overlap are copied") {

@@ -95,6 +95,27 @@ TEST_CASE("pt2: an einsum that is not known is a custom op") {
   CHECK(calls_of(read(text.output("d"))) == Words{"custom(x)"});
 }
 
+TEST_CASE("pt2: a product along several axes is one of matrices") {
+  const auto model_of = [](const Json& axes, const Json& other_axes, const Sizes& other,
+                           const Sizes& result) {
+    ProgramText text;
+    text.input("a", {2, 3, 4}).input("b", other).tensor("y", result);
+    text.node("tensordot",
+              {{"self", "a"}, {"other", "b"}, {"dims_self", axes}, {"dims_other", other_axes}},
+              {"y"});
+    return read(text.output("y"));
+  };
+  const Model last = model_of({2}, {0}, {4, 5}, {2, 3, 5});
+  CHECK(last.origin.opaque == 0);
+  CHECK(unfused(last) == 4 * (24 + 20 + 30));
+  // Both sums run over the axes in the same order, so that neither operand is copied.
+  CHECK(unfused(model_of({1, 2}, {0, 1}, {3, 4, 5}, {2, 5})) == 4 * (24 + 60 + 10));
+  CHECK(unfused(model_of({-1}, {-1}, {5, 4}, {2, 3, 5})) == 4 * (24 + 20 + 30));
+  // In another order `self` is copied.
+  CHECK(unfused(model_of({1, 0}, {0, 1}, {3, 2, 5}, {4, 5})) == 4 * (48 + 24 + 30 + 20));
+  CHECK(rows_of(model_of({0}, {0}, {1, 5}, {3, 4, 5})) == Words{"custom"});
+}
+
 TEST_CASE("pt2: products of vectors, by the names that their arguments have") {
   ProgramText text;
   text.input("m", {4, 8}).input("v", {8}).input("u", {8}).input("s", {4});
