@@ -145,3 +145,32 @@ def group_norm(d):
                 listed("bf16", {"x": [n, c, side, side], "w": [c], "b": [c]},
                        [op("group_norm", ["x", "w", "b"], "y", groups=groups)], "y"),
                 lambda x, w, b: F.group_norm(x, groups, w, b, EPS))
+
+
+def first_of(rows, columns, k):
+    return Case(f"{text('f32', rows, columns)}, k = {k}",
+                listed("f32", {"x": [rows, columns]},
+                       [{"op": "topk", "inputs": ["x"], "outputs": ["v", "i"], "k": k}], "v", "i"),
+                lambda x: tuple(torch.topk(x, k, -1)))
+
+
+@kind("topk of experts")
+def topk_of_experts(d):
+    experts, k = d.any((64, 6), (128, 8), (256, 8))
+    return first_of(d.within(1024, 32768), experts, k)
+
+
+@kind("topk of logits")
+def topk_of_logits(d):
+    vocabulary, k = d.any(32000, 50257, 128256, 151936), d.any(20, 50, 64)
+    return first_of(d.within(1, 64), vocabulary, k)
+
+
+@kind("sort of rows")
+def sort_of_rows(d):
+    columns = d.any(512, 1000, 2048, 4096, 8192)
+    rows = d.rows_of(columns, "f32", 4 << 20, 128 << 20)
+    return Case(text("f32", rows, columns),
+                listed("f32", {"x": [rows, columns]},
+                       [{"op": "sort", "inputs": ["x"], "outputs": ["v", "i"]}], "v", "i"),
+                lambda x: tuple(torch.sort(x, -1)))

@@ -72,8 +72,9 @@ def computed(case, inputs):
     for entry in case.ops["ops"]:
         operands = [values[i] if isinstance(i, str) else i for i in entry["inputs"]]
         entry = {**entry, "mask_dtype": "bf16", "result_dtype": "f64"}
-        result = OPS[entry["op"]](entry, *operands)
-        values[entry["output"]] = result[0] if isinstance(result, tuple) else result
+        results = OPS[entry["op"]](entry, *operands)
+        results = results if isinstance(results, tuple) else (results,)
+        values.update(zip(entry.get("outputs") or [entry["output"]], results))
     return [values[name] for name in case.ops["outputs"]]
 
 
