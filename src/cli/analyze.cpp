@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "analysis/boundaries.hpp"
+#include "analysis/model_summary.hpp"
 #include "cli/commands.hpp"
 #include "cli/devices.hpp"
 #include "cli/documents.hpp"
@@ -110,12 +111,14 @@ void write_all(const Format& format, std::span<const Analysis> analyses, const S
   output.finish();
 }
 
-Analysis analyze_file(const std::string& path, const AnalyzeOptions& options) {
+// Adds the summary of a model.
+Analysis analyze_file(const std::string& path, const AnalyzeOptions& options,
+                      std::vector<ModelSummary>& summaries) {
   const Document read = read_document(open_document(path), options.dims);
   Analysis analysis = analyze_document(read, path, options);
   if (read.origin) {
     const GraphAnalysis& graph = *analysis.graph;
-    show_summary(summarise(*read.origin, graph.graph, graph.device, analysis.name));
+    summaries.push_back(summarise(*read.origin, graph.graph, graph.device, analysis.name));
   }
   return analysis;
 }
@@ -139,13 +142,16 @@ void run(const AnalyzeOptions& options) {
     json = json || format_for_file(path).name == "json";
   }
   std::vector<Analysis> analyses;
+  std::vector<ModelSummary> summaries;
   for (const std::string& file : files) {
-    find_boundaries(analyses.emplace_back(analyze_file(file, options)), scope);
+    find_boundaries(analyses.emplace_back(analyze_file(file, options, summaries)), scope);
   }
-  if (json) warn_of_equal_names(analyses);
   for (const std::string& path : options.outputs) {
     write_all(format_for_file(path), analyses, style, Output::file(path));
   }
+  // An error before is the only line on standard error.
+  for (const ModelSummary& summary : summaries) show_summary(summary);
+  if (json) warn_of_equal_names(analyses);
   write_all(format, analyses, style_of_standard_output(options.explain), Output::standard());
 }
 

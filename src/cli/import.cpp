@@ -80,7 +80,6 @@ void run(const ImportOptions& options) {
   const OpGraph graph = build_graph(written, options.dims);
   const ModelSummary summary =
       summarise(*document.origin, graph, known_devices().front(), *written.name);
-  show_summary(summary);
   if (!options.summary.empty()) {
     Output file = Output::file(options.summary);
     write_model_summary(summary, file);
@@ -89,6 +88,7 @@ void run(const ImportOptions& options) {
   Output output = to_standard_output(options) ? Output::standard() : Output::file(options.output);
   write_op_list(written, output);
   output.finish();
+  show_summary(summary);  // an error before is the only line on standard error
 }
 
 }  // namespace fusecalc

@@ -38,7 +38,7 @@ class Check {
 
   Verdict run() {
     if (kernel_.size() < 2) return {};
-    if (const Verdict ops = check_ops(); !ops.legal()) return ops;
+    if (const Verdict ops = check_ops(Purpose::kPlan); !ops.legal()) return ops;
     if (const Verdict fused = check_fusion(); !fused.legal()) return fused;
     if (const Verdict safe = check_overwrites(*resolved_, kernel_); !safe.legal()) return safe;
     if (!rules_.launchable) return {};
@@ -47,7 +47,7 @@ class Check {
   }
 
   Verdict run_launch() {
-    if (const Verdict ops = check_ops(); !ops.legal()) return ops;
+    if (const Verdict ops = check_ops(Purpose::kLaunch); !ops.legal()) return ops;
     resolved_ = finder_.resolve(kernel_);
     const Verdict limits = check_limits(*resolved_, kernel_, rules_.on_chip_bytes);
     if (!limits.legal()) return limits;
@@ -60,6 +60,8 @@ class Check {
   }
 
  private:
+  enum class Purpose : std::uint8_t { kPlan, kLaunch };
+
   const Op& op(OpId id) const { return graph_.ops[id]; }
   const Outline::OpFacts& facts(OpId id) const { return outline_[id]; }
   std::uint8_t phase_of(OpId id) const { return phases_->runs_in[resolved_->index_of(id)]; }
@@ -72,7 +74,7 @@ class Check {
 
   bool too_many_tensors() const;
 
-  Verdict check_ops();
+  Verdict check_ops(Purpose purpose);
   Verdict check_fusion();
   OpId unconnected() const;
   bool one_reads_too_much() const;
@@ -108,7 +110,7 @@ class Check {
 };
 
 // Finds the contractions and the scan on the way.
-Verdict Check::check_ops() {
+Verdict Check::check_ops(Purpose purpose) {
   for (const OpId id : kernel_) {
     // A compiler that has the code of a pointwise op puts it wherever one of the table may be.
     const bool known = facts(id).op_class == OpClass::kPointwise && !rules_.launchable;
@@ -120,7 +122,12 @@ Verdict Check::check_ops() {
       if (scan_ != kNone) return {Obstacle::kSecondScan, scan_, id};
       if (scans) scan_ = id;
     }
-    if (rules_.launchable && !facts(id).has_kernel) return check_op(graph_, id);
+    if (rules_.launchable && !facts(id).has_kernel) {
+      const Verdict verdict = check_op(graph_, id);
+      // What is too large for a launch is so in a kernel of its own, too.
+      const bool as_alone = purpose == Purpose::kPlan && verdict.obstacle == Obstacle::kTooLarge;
+      if (!as_alone) return verdict;
+    }
     if (!facts(id).contracts()) continue;
     if (contractions_.empty()) contractions_.reserve(kMostSiblings);
     contractions_.push_back(id);

@@ -33,7 +33,8 @@ struct Rules {
 };
 
 // Whether a planner that keeps to the rules may make one kernel of the ops. Circles through other
-// kernels are not its business. A single op is always legal.
+// kernels are not its business. A single op is always legal. An op that is too large for any launch
+// may be fused like a smaller one: no plan can launch it, and check_launch() says so of its kernel.
 Verdict check_kernel(PhaseFinder& phases, const Kernel& kernel, const Rules& rules);
 
 // Whether our runner can launch the ops, be it one or several, as one kernel. generate() has code

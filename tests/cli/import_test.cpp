@@ -102,6 +102,28 @@ TEST_CASE("import: what is no model, or a damaged one, is refused in one line") 
   }
 }
 
+TEST_CASE("import: where a command fails, the error is the only line on standard error") {
+  const TempDir folder;
+  const std::string model = model_file("layer.pt2");
+  write_file(folder / "bad.json", "{");
+  const auto check_alone = [&](const std::vector<std::string>& arguments,
+                               const std::string& error) {
+    const Outcome outcome = invoke(arguments).in(folder.path()).outcome();
+    CHECK(outcome.exit_code == 2);
+    CHECK(outcome.out == "");
+    CHECK(outcome.err.starts_with("fusecalc: " + error));
+    CHECK(outcome.err.find('\n') == outcome.err.size() - 1);
+  };
+  check_alone({"analyze", model, "bad.json"}, "bad.json: ");
+  check_alone({"analyze", model, "-o", "missing/x.json"}, "cannot write missing/x.json: ");
+  check_alone({"import", model, "-o", "missing/x.json"}, "cannot write missing/x.json: ");
+  check_alone({"import", model, "--summary", "missing/x.json"}, "cannot write missing/x.json: ");
+  const Outcome twice = invoke({"analyze", model, model, "-f", "csv"}).outcome();
+  CHECK(twice.exit_code == 0);
+  const std::string line = invoke({"analyze", model, "-f", "csv"}).outcome().err;
+  CHECK(twice.err == line + line);
+}
+
 TEST_CASE("import: the model that the guide starts from is the one of these tests") {
   CHECK(read_file(tests_folder("../examples") / "layer.pt2") == read_file(model_file("layer.pt2")));
 }

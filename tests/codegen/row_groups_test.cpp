@@ -9,6 +9,7 @@
 
 #include "codegen/generate.hpp"
 #include "graph/graph_text.hpp"
+#include "plan/legality.hpp"
 #include "plan/tiling.hpp"
 #include "planner/plan_text.hpp"
 #include "support/generated_code.hpp"
@@ -75,8 +76,12 @@ TEST_CASE("more groups of rows than a block keeps places of have no kernel") {
   CHECK(testing::obstacle(grouped(1024), {"product"}).empty());
   const OpGraph many =
       grouped(1025, R"(, {"name": "relu", "op": "relu", "inputs": ["h"], "output": "y"})");
-  CHECK(testing::obstacle(many, {"product", "relu"}) ==
-        "grouped_matmul is larger than what one launch covers");
+  TrafficCounter counter(many, known_devices().front());
+  const Rules rules = runner_rules(known_devices().front());
+  for (const Kernel& kernel : {Kernel{0}, Kernel{0, 1}}) {
+    CHECK(explain(many, check_launch(counter.phases(), kernel, rules)) ==
+          "grouped_matmul is larger than what one launch covers");
+  }
 }
 
 TEST_CASE("tiles of groups are counted as if these had from three to five quarters of a share") {

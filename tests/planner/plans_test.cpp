@@ -200,6 +200,28 @@ TEST_CASE("a split is offered only where it moves fewer bytes") {
   CHECK_FALSE(better_split(third, {0, 1}));
 }
 
+TEST_CASE("ops that are too large for a launch alone, too, are fused nevertheless") {
+  // 2^21 x 2^21 elements between tensors of 2^21, of 4 bytes each.
+  const OpGraph graph = graph_of(R"({"dims": {"N": 2097152}, "tensors": {"x": {"shape": ["N", 1]},
+                                                       "z": {"shape": ["N"]}},
+    "ops": [{"name": "sub", "op": "sub", "inputs": ["x", "z"], "output": "d"},
+            {"name": "abs", "op": "abs", "inputs": ["d"], "output": "a"},
+            {"name": "sum", "op": "sum", "inputs": ["a"], "output": "y", "axes": [1]}]})");
+  const Device& device = known_devices().front();
+  PlanMaker maker(graph, device);
+  TrafficCounter counter(graph, device);
+  for (const PlanKind kind : {PlanKind::kCompiler, PlanKind::kAuto, PlanKind::kFastest}) {
+    CAPTURE(name_of(kind));
+    const std::vector<Kernel>& kernels = maker.plan(kind)->kernels;
+    CHECK(shown(graph, kernels) == "[sub abs sum]");
+    CHECK(counter.bytes(kernels.front()).total() == 3 * 4 * 2097152);
+  }
+  for (const Kernel& kernel : {Kernel{0, 1, 2}, Kernel{0}, Kernel{1}, Kernel{2}}) {
+    CHECK(check_launch(counter.phases(), kernel, runner_rules(device)).obstacle ==
+          Obstacle::kTooLarge);
+  }
+}
+
 TEST_CASE("a graph without groups has every plan of the table except the explicit one") {
   const auto plans_of = [](const std::string& rest) {
     const OpGraph graph = graph_of(R"({"tensors": {"x": {"shape": [64]}},

@@ -179,6 +179,46 @@ TEST_CASE("html: an op belongs to its scope, or to the front part of its name") 
   CHECK(contains(page, "[\".relu\",1,0,1],[\"add\",2,1],[\"last\",3,2]"));
 }
 
+TEST_CASE("html: names that differ in numbers only share a pattern") {
+  OpGraph graph = testing::graph_of(R"({"format": "fusecalc.ops/1", "dtype": "f32",
+      "tensors": {"input_7_of_01": {"shape": [4]}, "input_12_of_01": {"shape": [4]},
+                  "alone_9": {"shape": [4]}},
+      "ops": [{"op": "add", "inputs": ["input_7_of_01", "input_12_of_01"], "output": "h"},
+              {"op": "mul", "inputs": ["h", "alone_9"], "output": "y"}]})");
+  const Analysis analysis = analyze_graph(std::move(graph), "g", known_devices().front(), {});
+  const std::string page = testing::written(
+      [&](Output& output) { format_named("html").write(analysis, Style{}, output); });
+  // 01 is no number that can be written as such.
+  CHECK(contains(page, "[[0,7],16,1,"));
+  CHECK(contains(page, "[[0,12],16,1,"));
+  CHECK(contains(page, "[\"alone_9\",16,1,"));
+  CHECK(contains(page, R"("patterns":["input_\u000a_of_01","op#\u000a"])"));
+}
+
+TEST_CASE("html: below a table that leaves kernels out is the format that has them all") {
+  std::string tensors;
+  std::string ops;
+  for (int i = 0; i < 201; ++i) {
+    tensors += fmt::format(R"({}"{}x": {{"shape": [{}]}})", i == 0 ? "" : ", ", i, 8 + i);
+    ops += fmt::format(R"({}{{"op": "relu", "inputs": ["{}x"], "output": "{}y"}})",
+                       i == 0 ? "" : ", ", i, i);
+  }
+  OpGraph graph =
+      testing::graph_of(fmt::format(R"({{"tensors": {{{}}}, "ops": [{}]}})", tensors, ops));
+  Analysis analysis = analyze_graph(std::move(graph), "g", known_devices().front(), {});
+  find_boundaries(analysis, BoundaryScope::kEveryPlan);
+  const auto written = [&](const char* format) {
+    return testing::written(
+        [&](Output& output) { format_named(format).write(analysis, Style{}, output); });
+  };
+  CHECK(contains(written("html"), "and 1 more kernel: --format json lists all"));
+  const std::string json = written("json");
+  for (int i = 0; i < 201; ++i) {
+    CAPTURE(i);
+    CHECK(contains(json, fmt::format("\"{}x\": {}", i, 4 * (8 + i))));
+  }
+}
+
 TEST_CASE("html: kernels share the limit's bytes among them") {
   // x is read by both kernels, and counts at the first one; h is an intermediate.
   OpGraph graph = testing::graph_of(R"({"format": "fusecalc.ops/1", "dtype": "f32",

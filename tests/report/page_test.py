@@ -371,6 +371,32 @@ class PageTest(unittest.TestCase):
             self.assertLess(slowest, MOST_SECONDS)
             self.assertLess(found["elements"], 20_000)
 
+    def test_ten_thousand_independent_operations_with_long_names(self):
+        ops = [{"name": f"operation_number_{i}_of_the_graph", "op": kind, "scope": f"layers.{i // 100}",
+                "inputs": [f"input_of_operation_number_{i}"],
+                "output": f"the_output_of_operation_number_{i}"}
+               for i in range(10_000) for kind in [("sort", "softmax", "relu")[i % 3]]]
+        tensors = {op["inputs"][0]: {"shape": [64 + i % 3000, 128 + i % 500]}
+                   for i, op in enumerate(ops)}
+        path = self.root / "independent.json"
+        path.write_text(json.dumps({"tensors": tensors, "ops": ops}), encoding="utf-8")
+        found = self.browse(self.report("analyze", path), """
+          found.told = one(".left-out").textContent;
+          found.drawn = all(".viewport").length;
+          type("operation_number_4321_");
+          found.count = one(".count").textContent;
+          rows()[0].querySelector("button").click();
+          found.kernel = one("[role=tabpanel]:not([hidden])").textContent;
+          button("input_of_operation_number_4321").click();
+          found.tensor = one("[role=tabpanel]:not([hidden])").textContent;
+        """)
+        self.assertIn("only the headline plan is drawn", found["told"])
+        self.assertEqual((found["drawn"], found["count"]), (1, "1 kernel"))
+        for name in ("operation_number_4321_of_the_graph", "input_of_operation_number_4321",
+                     "the_output_of_operation_number_4321", "layers.43"):
+            self.assertIn(name, found["kernel"])
+        self.assertIn("f32 [1385, 449]", found["tensor"])
+
     def test_graph_too_large_to_draw(self):
         path = self.root / "chain.json"
         path.write_bytes(subprocess.run(

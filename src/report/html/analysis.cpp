@@ -177,22 +177,21 @@ class AnalysisPage {
     }
     std::ranges::stable_sort(rows, std::greater<>(), bytes);
     const std::vector<std::uint64_t> limits = limit_shares(*analysis_.graph, headline());
-    HtmlTable table{
-        .id = id("kernel-table"),
-        .caption = fmt::format("Kernels of {}", fused_name()),
-        .columns = {{"kernel"},
-                    {"times", true},
-                    {"ops", true},
-                    {"read", true},
-                    {"written", true},
-                    {"total", true},
-                    {"", false},
-                    {"limit", true},
-                    {"time", true},
-                    {"bound"},
-                    {"flops", true}},
-        .rows = {},
-        .rest = left_out(rows.size(), most_rows_, "kernel", "--format csv or json lists")};
+    HtmlTable table{.id = id("kernel-table"),
+                    .caption = fmt::format("Kernels of {}", fused_name()),
+                    .columns = {{"kernel"},
+                                {"times", true},
+                                {"ops", true},
+                                {"read", true},
+                                {"written", true},
+                                {"total", true},
+                                {"", false},
+                                {"limit", true},
+                                {"time", true},
+                                {"bound"},
+                                {"flops", true}},
+                    .rows = {},
+                    .rest = left_out(rows.size(), most_rows_, "kernel", "--format json lists")};
     for (std::size_t i = 0; i < std::min(rows.size(), most_rows_); ++i) {
       const KernelAnalysis& kernel = all[rows[i].kernel];
       const Bytes& moved = kernel.traffic.bytes;
@@ -215,7 +214,7 @@ class AnalysisPage {
                                fused_name()),
         .columns = {{"tensor"}, {"bytes saved", true}, {"", false}, {"", false}},
         .rows = {},
-        .rest = left_out(saved.size(), most_rows_, "tensor", "--format csv or json lists")};
+        .rest = left_out(saved.size(), most_rows_, "tensor", "--format json lists")};
     for (std::size_t i = 0; i < std::min(saved.size(), most_rows_); ++i) {
       table.rows.push_back({html_name(analysis_.graph->graph.tensors[saved[i].tensor].name),
                             (saved[i].moved_more ? "-" : "") + human_bytes(saved[i].bytes),
@@ -250,7 +249,7 @@ class AnalysisPage {
       }
     }
     if (told.empty()) return "";
-    table.rest = left_out(told.size(), most_rows_, "reason", "--format csv or json lists");
+    table.rest = left_out(told.size(), most_rows_, "reason", "--format json lists");
     return html_section(id("reasons"), "Why kernels end where they do", table.html());
   }
 

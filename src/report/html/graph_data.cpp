@@ -12,6 +12,7 @@
 #include "analysis/repeats.hpp"
 #include "core/text.hpp"
 #include "json/writer.hpp"
+#include "report/html/text_patterns.hpp"
 
 namespace fusecalc {
 namespace {
@@ -50,9 +51,13 @@ class Texts {
     return found->second;
   }
 
-  void write(JsonWriter& json, std::string_view key) const {
+  void count(TextPatterns& patterns) const {
+    for (const std::string& text : all_) patterns.count(printable(text, kNoLimit));
+  }
+
+  void write(JsonWriter& json, std::string_view key, TextPatterns& patterns) const {
     json.key(key).begin_array();
-    for (const std::string& text : all_) json.value(printable(text, kNoLimit));
+    for (const std::string& text : all_) patterns.write(json, printable(text, kNoLimit));
     json.end();
   }
 
@@ -82,6 +87,10 @@ class GraphData {
       json.member("copy", std::round(*measurement_->copy_bytes_per_s));
     }
     write_rates(json);
+    for (const Tensor& tensor : graph_.tensors) {
+      if (!named_like_op(tensor)) patterns_.count(printable(tensor.name));
+    }
+    for (const Op& op : graph_.ops) patterns_.count(printable(name_in_scope(op)));
     write_tensors(json);
     write_ops(json);
     json.key("plans").begin_array();
@@ -92,9 +101,11 @@ class GraphData {
       if (drawn || plan.kind == analysis_.plan) write_plan(json, plan);
     }
     json.end();
-    scopes_.write(json, "scopes");
-    kinds_.write(json, "kinds");
-    reasons_.write(json, "reasons");
+    for (const Texts* texts : {&scopes_, &kinds_, &reasons_}) texts->count(patterns_);
+    scopes_.write(json, "scopes", patterns_);
+    kinds_.write(json, "kinds", patterns_);
+    reasons_.write(json, "reasons", patterns_);
+    patterns_.write_patterns(json);
     json.end();
     return output.take();
   }
@@ -112,12 +123,10 @@ class GraphData {
     json.key("tensors").begin_array();
     for (const Tensor& tensor : graph_.tensors) {
       json.begin_array();
-      const bool like_op =
-          tensor.producer != kNone && graph_.ops[tensor.producer].name == tensor.name;
-      if (like_op) {
+      if (named_like_op(tensor)) {
         json.value(std::uint64_t{tensor.producer});
       } else {
-        json.value(printable(tensor.name));
+        patterns_.write(json, printable(tensor.name));
       }
       json.value(tensor.bytes);
       const unsigned input = tensor.producer == kNone && tensor.view_of == kNone ? 1U : 0U;
@@ -136,16 +145,27 @@ class GraphData {
   void write_ops(JsonWriter& json) {
     json.key("ops").begin_array();
     for (const Op& op : graph_.ops) {
-      const std::string scope = scope_of(op);
-      const bool inside = !scope.empty() && op.name.starts_with(scope + ".");
       json.begin_array();
-      json.value(printable(inside ? op.name.substr(scope.size()) : op.name));
+      patterns_.write(json, printable(name_in_scope(op)));
       json.value(kinds_.place_of(std::string(op.row->name)));
-      json.value(scopes_.place_of(scope));
-      if (inside) json.value(std::uint64_t{1});
+      json.value(scopes_.place_of(scope_of(op)));
+      if (starts_with_scope(op)) json.value(std::uint64_t{1});
       json.end();
     }
     json.end();
+  }
+
+  bool named_like_op(const Tensor& tensor) const {
+    return tensor.producer != kNone && graph_.ops[tensor.producer].name == tensor.name;
+  }
+
+  static bool starts_with_scope(const Op& op) {
+    const std::string scope = scope_of(op);
+    return !scope.empty() && op.name.starts_with(scope + ".");
+  }
+
+  static std::string name_in_scope(const Op& op) {
+    return starts_with_scope(op) ? op.name.substr(scope_of(op).size()) : op.name;
   }
 
   // As stated; else, of "layers.3.mlp.up_proj", "layers.3.mlp".
@@ -272,6 +292,7 @@ class GraphData {
   Texts scopes_;
   Texts kinds_;
   Texts reasons_;
+  TextPatterns patterns_;
 };
 
 // In as much detail as fits; empty if nothing does, or there is no graph.

@@ -18,6 +18,8 @@ inline constexpr std::size_t kMostGraphBytes = 1'700'000;
 //   and
 //              flop/s that the device's good kernels reach)
 //   left_out   what did not fit into a page, if anything did not
+//   patterns   of texts: a name, a scope, a kind or a reason is a text or, as TextPatterns has it,
+//              the place of its pattern and its numbers
 //   scopes, kinds, reasons: texts that the others refer to by place
 //   tensors    [name or the place of the op with that name, bytes, 1 input | 2 output, type]
 //   ops        [name, kind, scope]; a name that starts with its scope leaves that out and has a

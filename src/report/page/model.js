@@ -88,20 +88,30 @@ class Plan {
 
 class Graph {
   constructor(data) {
-    Object.assign(this, { name: data.name, device: data.device, kinds: data.kinds, reasons: data.reasons,
+    const patterns = data.patterns.map((pattern) => pattern.split("\n"));
+    // A text, or the place of its pattern and its numbers.
+    const textOf = (text) => (typeof text === "string" ? text
+      : patterns[text[0]].map((part, i) => part + (text[i + 1] ?? "")).join(""));
+    const scopes = data.scopes.map(textOf);
+    this.kinds = data.kinds.map(textOf);
+    this.reasons = data.reasons.map(textOf);
+    Object.assign(this, { name: data.name, device: data.device,
       bandwidth: data.copy ?? data.rates[0], peak: data.rates[1] });
-    this.ops = data.ops.map(([name, kind, scope, inside]) => ({
-      name: inside ? data.scopes[scope] + name : name,
-      leaf: inside ? name.slice(1) : name,
-      kind: data.kinds[kind],
-      scope: data.scopes[scope],
-    }));
+    this.ops = data.ops.map(([written, kind, scope, inside]) => {
+      const name = textOf(written);
+      return {
+        name: inside ? scopes[scope] + name : name,
+        leaf: inside ? name.slice(1) : name,
+        kind: this.kinds[kind],
+        scope: scopes[scope],
+      };
+    });
     this.tensors = data.tensors.map(([name, bytes, ends, type]) => ({
-      name: typeof name === "number" ? this.ops[name].name : name,
+      name: typeof name === "number" ? this.ops[name].name : textOf(name),
       bytes,
       input: (ends & 1) !== 0,
       output: (ends & 2) !== 0,
-      type: data.kinds[type],
+      type: this.kinds[type],
     }));
     this.plans = data.plans.map((plan) => new Plan(this, plan));
     this.headline = this.plans.find((plan) => plan.name === data.headline && plan.drawn) ??
