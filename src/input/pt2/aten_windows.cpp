@@ -282,8 +282,8 @@ constexpr std::array<std::string_view, 3> kTransposedRows = {"conv_transpose1d",
 ModelType batch_of_one(ModelType image) {
   image.type.shape.push_back(1);
   image.extents.emplace_back(std::int64_t{1});
-  std::ranges::rotate(image.type.shape, image.type.shape.end() - 1);
-  std::ranges::rotate(image.extents, image.extents.end() - 1);
+  std::rotate(image.type.shape.begin(), image.type.shape.end() - 1, image.type.shape.end());
+  std::rotate(image.extents.begin(), image.extents.end() - 1, image.extents.end());
   return image;
 }
 
@@ -312,7 +312,7 @@ bool convolution(const AtenCall& call, std::string_view kind) {
   const auto batch = reshaped(call.graph(), call.tensor(*input), batch_of_one(image));
   if (!batch) return false;
   inputs[0] = *batch;
-  const ModelType result = call.type();
+  const ModelType& result = call.type();
   const auto made = call.graph().op(row, inputs, *attributes, batch_of_one(result));
   const auto alone = made ? reshaped(call.graph(), *made, result) : std::nullopt;
   if (alone) call.set(0, *alone);

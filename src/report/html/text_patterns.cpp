@@ -12,14 +12,14 @@ constexpr std::size_t kMostDigits = 15;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-struct Split {
+struct PatternParts {
   std::string pattern;
   std::vector<std::string_view> numbers;
 };
 
 // Digits that a number would not give back stay in the pattern: "007".
-Split split(std::string_view text) {
-  Split parts;
+PatternParts split(std::string_view text) {
+  PatternParts parts;
   for (std::size_t at = 0; at < text.size();) {
     std::size_t end = at;
     while (end < text.size() && is_digit(text[end])) ++end;
@@ -45,12 +45,12 @@ std::uint64_t number_of(std::string_view digits) {
 }  // namespace
 
 void TextPatterns::count(std::string_view text) {
-  Split parts = split(text);
+  PatternParts parts = split(text);
   if (!parts.numbers.empty()) ++patterns_[std::move(parts.pattern)].texts;
 }
 
 void TextPatterns::write(JsonWriter& json, std::string_view text) {
-  const Split parts = split(text);
+  const PatternParts parts = split(text);
   const auto pattern = patterns_.find(parts.pattern);
   const bool shared = pattern != patterns_.end() && pattern->second.texts > 1;
   if (!shared) {
