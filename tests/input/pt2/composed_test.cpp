@@ -256,7 +256,8 @@ TEST_CASE("pt2: what is no number becomes one that the call names, or the ends o
     all.insert(all.end(), more.begin(), more.end());
     const Model model = model_of("nan_to_num", all, {4, 8});
     REQUIRE(rows_of(model) == Words{"nan_to_num"});
-    const Attributes& at = *build_graph(model.graph, {}).ops[0].attributes;
+    const OpGraph graph = build_graph(model.graph, {});
+    const Attributes& at = *graph.ops[0].attributes;
     return std::array{at.value, *at.min, *at.max};
   };
   const double most = std::numeric_limits<float>::max();
