@@ -131,7 +131,10 @@ struct ConvolveSm80 {
       constexpr int kPerTap = kTogether / kPiece;
       const int number = kPerTap == 4 ? step : step * (4 / kPerTap) + chunk / kPerTap;
       const int channel = number / kTaps * kTogether + chunk % kPerTap * kPiece;
-      const int tap = number % kTaps;
+      int tap = number % kTaps;
+      // NVRTC (13.0) would replace it by number - number / kTaps * kTaps, step by step, and extend
+      // parts of that to 64 bits that are negative as if they were not.
+      asm("" : "+r"(tap));
       const int steps[3] = {tap / (shape.taps[1] * shape.taps[2]) * shape.dilation[0],
                             tap / shape.taps[2] % shape.taps[1] * shape.dilation[1],
                             tap % shape.taps[2] * shape.dilation[2]};

@@ -137,10 +137,8 @@ Value concatenated(const Scope& scope, const Op& op, const Index& at) {
 Value gathered_element(const Scope& scope, const Op& op, const Index& at) {
   const auto dtype = [&](std::size_t i) { return scope.tensor(op.operands[i].tensor).type.dtype; };
   const std::size_t which = table_input(op.row->family, dtype(0), dtype(1));
-  const bool embeds = op.row->family == OpFamily::kEmbedding;
   const TensorId table = op.operands[which].tensor;
-  const std::size_t rank = scope.tensor(op.operands[0].tensor).type.shape.size();
-  const std::size_t axis = embeds ? 0 : axis_of(op, rank);
+  const std::size_t axis = axis_of(op, scope.tensor(table).type.shape.size());
   return element(scope, table, gathered(scope, table, op.operands[1 - which].tensor, axis, at));
 }
 

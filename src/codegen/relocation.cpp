@@ -8,6 +8,7 @@
 
 #include "codegen/elements.hpp"
 #include "codegen/indices.hpp"
+#include "graph/axis.hpp"
 
 namespace fusecalc {
 namespace {
@@ -191,8 +192,7 @@ Index named_place(const Scope& scope, const Op& op, const Index& at) {
   const Shape& table = scope.tensor(op.operands[0].tensor).type.shape;
   const TensorId ids = op.operands[1].tensor;
   const Shape& named = scope.tensor(ids).type.shape;
-  const std::size_t axis =
-      place_of(op.attributes->axes ? op.attributes->axes->front() : 0, table.size());
+  const std::size_t axis = axis_of(op, table.size());
   const std::vector<std::uint64_t> strides = strides_of(table);
   IndexTransform others;
   for (std::size_t i = 0; i < named.size(); ++i) {

@@ -109,4 +109,12 @@ struct DimOverride {
 // Throws an Error if the graph is invalid; the graph's reader names the place.
 OpGraph build_graph(const WrittenGraph& written, const std::vector<DimOverride>& overrides);
 
+// Which operand of a gather or an embedding is its table (op_table.hpp).
+inline std::size_t table_input(const OpGraph& graph, const Op& gather) {
+  const auto dtype = [&](std::size_t i) {
+    return graph.tensors[gather.operands[i].tensor].type.dtype;
+  };
+  return table_input(gather.row->family, dtype(0), dtype(1));
+}
+
 }  // namespace fusecalc

@@ -36,10 +36,9 @@ std::optional<StridedMap> operand_map(const OpGraph& graph, const Op& op, std::s
       const auto type_of = [&](std::size_t i) -> const TensorType& {
         return graph.tensors[op.operands[i].tensor].type;
       };
-      const std::size_t table = table_input(op.row->family, type_of(0).dtype, type_of(1).dtype);
+      const std::size_t table = table_input(graph, op);
       if (operand == table) return std::nullopt;
-      const bool embeds = op.row->family == OpFamily::kEmbedding;
-      const std::size_t axis = embeds ? 0 : axis_of(op, type_of(table).shape.size());
+      const std::size_t axis = axis_of(op, type_of(table).shape.size());
       return place_along(result, axis, axis + of.size());
     }
     case OpFamily::kGatherElements:

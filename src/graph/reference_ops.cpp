@@ -155,6 +155,12 @@ double prod(In row, const At& /*at*/) {
   return std::accumulate(row.begin(), row.end(), 1.0, std::multiplies<>());
 }
 
+double whole_sum(In row, const At& /*at*/) {
+  std::uint64_t bits = 0;
+  for (const double x : row) bits += static_cast<std::uint64_t>(whole(x));
+  return static_cast<double>(static_cast<std::int64_t>(bits));
+}
+
 double whole_prod(In row, const At& /*at*/) {
   std::uint64_t bits = 1;
   for (const double x : row) bits *= static_cast<std::uint64_t>(whole(x));

@@ -54,7 +54,8 @@ double var(std::span<const double> row, const Attributes& at);
 double std_dev(std::span<const double> row, const Attributes& at);
 double l2_norm(std::span<const double> row, const Attributes& at);
 double prod(std::span<const double> row, const Attributes& at);
-// Of integers: the low 64 bits of the product, signed.
+// Of integers: the low 64 bits of the sum or the product, signed.
+double whole_sum(std::span<const double> row, const Attributes& at);
 double whole_prod(std::span<const double> row, const Attributes& at);
 double any(std::span<const double> row, const Attributes& at);
 double all(std::span<const double> row, const Attributes& at);

@@ -8,6 +8,7 @@
 
 #include "core/random_bits.hpp"
 #include "graph/axis.hpp"
+#include "measure/index_bounds.hpp"
 #include "measure/repeated_rows.hpp"
 #include "reference/element.hpp"
 
@@ -16,7 +17,7 @@ namespace {
 
 // The requirements of the ops on an input tensor.
 struct Use {
-  std::optional<std::uint64_t> rows;  // for indices: the number of rows that they choose from
+  std::optional<Bounds> index;  // for what indices are computed from: the rows that they choose from
   // By a scatter: how far neighbours along the indexed axis lie apart, and how many they are.
   std::optional<std::pair<std::uint64_t, std::uint64_t>> scattered{};
   bool ends = false;        // indices are where groups of rows end
@@ -36,14 +37,6 @@ class Uses {
  private:
   const Shape& shape(const Op& op, std::size_t i) const {
     return graph_.tensor(op.operands[i].tensor).type.shape;
-  }
-
-  // The input that a gather takes values of; the other one holds indices.
-  std::size_t table_of(const Op& op) const {
-    const auto dtype = [&](std::size_t i) {
-      return graph_.tensor(op.operands[i].tensor).type.dtype;
-    };
-    return table_input(op.row->family, dtype(0), dtype(1));
   }
 
   void note(const Op& op) {
@@ -67,7 +60,8 @@ class Uses {
     if (family == OpFamily::kLoss) note_index(op, 1, shape(op, 0).back());
     if (family == OpFamily::kLossBackward) note_index(op, 2, shape(op, 1).back());
     if (family == OpFamily::kEmbedding) {
-      note_index(op, 1 - table_of(op), shape(op, table_of(op))[0]);
+      const std::size_t table = table_input(graph_, op);
+      note_index(op, 1 - table, shape(op, table)[0]);
     }
     if (family == OpFamily::kGroupedMatmul) note_index(op, 2, op.matrix.rows + 1, {}, true);
     if (is_matrix_product(family) || family == OpFamily::kGroupedMatmul ||
@@ -77,36 +71,18 @@ class Uses {
     }
   }
 
-  // Finds the input tensors that an index operand comes from, through ops that move, choose or
-  // cast.
+  // The inputs that an index operand is computed from keep it among the rows.
   void note_index(const Op& op, std::size_t i, std::uint64_t rows,
                   std::optional<std::pair<std::uint64_t, std::uint64_t>> scattered = {},
                   bool ends = false) {
-    std::vector<TensorId> open = {op.operands[i].tensor};
-    std::vector<TensorId> seen;
-    while (!open.empty()) {
-      const TensorId tensor = graph_.tensor(open.back()).value;
-      open.pop_back();
-      if (std::ranges::find(seen, tensor) != seen.end()) continue;
-      seen.push_back(tensor);
-      const OpId producer = graph_.tensor(tensor).producer;
-      if (producer == kNone || given_[tensor]) {
-        Use& use = uses_[tensor];
-        use.rows = std::min(rows, use.rows.value_or(rows));
-        if (scattered) use.scattered = scattered;
-        use.ends = use.ends || ends;
-        continue;
-      }
-      const Op& source = graph_.ops[producer];
-      const bool moves = source.op_class == OpClass::kMovement;
-      if (moves && source.row->access == Access::kGather) {
-        open.push_back(source.operands[table_of(source)].tensor);
-        continue;
-      }
-      const bool unchanged = moves && source.row->access != Access::kScatter;
-      if (!unchanged && source.row->family != OpFamily::kCast) continue;
-      for (const Operand& operand : source.operands) open.push_back(operand.tensor);
-    }
+    const Bounds among = {0, static_cast<double>(rows) - 1};
+    const auto allow = [&](TensorId input, const Bounds& bounds) {
+      Use& use = uses_[input];
+      use.index = use.index ? common(*use.index, bounds) : bounds;
+      if (scattered) use.scattered = scattered;
+      use.ends = use.ends || ends;
+    };
+    IndexBounds(graph_, given_).trace(op.operands[i].tensor, among, allow);
   }
 
   const OpGraph& graph_;
@@ -159,15 +135,16 @@ InputData data_for(const Tensor& tensor, const Use& use, std::uint64_t period, s
   const DType dtype = tensor.type.dtype;
   InputData data{.fill = {.dtype = dtype, .low = -1, .high = 1, .seed = seed, .period = period}};
   const Precision& precision = precision_of(dtype);
-  if (use.rows) {
+  if (use.index) {
     // Limited to the indices that the dtype can represent.
-    const auto most = static_cast<std::uint64_t>(precision.highest) + 1;
-    const std::uint64_t rows = std::min(*use.rows, most);
-    data.fill.low = 0;
-    data.fill.high = static_cast<double>(rows);
-    if (use.ends) data.data = group_ends(dtype, tensor.elements, rows - 1, seed);
-    if (use.scattered) {
-      data.data = scattered_rows(dtype, tensor.elements, rows, *use.scattered, period, seed);
+    const double low = std::ceil(std::max(use.index->low, precision.lowest));
+    const double high = std::floor(std::min(use.index->high, precision.highest));
+    data.fill.low = is_float(dtype) ? use.index->low : low;
+    data.fill.high = is_float(dtype) ? use.index->high : std::max(low, high) + 1;
+    const auto last = static_cast<std::uint64_t>(std::max({0.0, low, high}));
+    if (use.ends) data.data = group_ends(dtype, tensor.elements, last, seed);
+    if (use.scattered && low == 0) {
+      data.data = scattered_rows(dtype, tensor.elements, last + 1, *use.scattered, period, seed);
     }
     return data;
   }

@@ -63,6 +63,25 @@ bool discontinuity_before(const OpGraph& graph, TensorId tensor) {
   return false;
 }
 
+// The tolerance of the coarsest type that a tensor, or anything before it, is rounded to.
+double coarsest_tolerance(const OpGraph& graph, TensorId tensor) {
+  std::vector<bool> seen(graph.ops.size(), false);
+  std::vector<TensorId> open = {tensor};
+  double coarsest = tolerance_of(graph.tensor(tensor).type.dtype);
+  while (!open.empty()) {
+    const Tensor& value = graph.value_of(open.back());
+    open.pop_back();
+    if (value.producer == kNone) continue;
+    if (is_float(value.type.dtype)) coarsest = std::max(coarsest, tolerance_of(value.type.dtype));
+    if (seen[value.producer]) continue;
+    seen[value.producer] = true;
+    for (const Operand& operand : graph.ops[value.producer].operands) {
+      if (operand.tensor != kNone) open.push_back(operand.tensor);
+    }
+  }
+  return coarsest;
+}
+
 // Ops on the longest path from the inputs to each op.
 std::vector<unsigned> depths_of(const OpGraph& graph) {
   std::vector<unsigned> depths(graph.ops.size(), 1);
@@ -159,7 +178,7 @@ Verifier::Verifier(const OpGraph& graph, std::span<const GraphInput> inputs,
     output.allowed = allowed_errors(output.answer.elements, tensor.type.dtype);
     output.covered = samples_cover_op(graph, id, inputs);
     output.discontinuous = discontinuity_before(graph, id);
-    output.depth = depths[tensor.producer];
+    output.roundings = coarsest_tolerance(graph, id) * std::sqrt(depths[tensor.producer]);
     outputs_.push_back(std::move(output));
   }
 }
@@ -215,13 +234,12 @@ Allowance Verifier::coarse_allowance(GpuBackend& gpu, const ExpectedOutput& outp
   constexpr double kMost = 0.5;  // of the largest element, also for narrow dtypes
   const Tensor& tensor = graph_.tensor(output.tensor);
   const DType dtype = tensor.type.dtype;
-  const double roundings = tolerance_of(dtype) * std::sqrt(output.depth);
-  if (!is_float(dtype)) return {.absolute = roundings};
+  if (!is_float(dtype)) return {.absolute = tolerance_of(dtype)};
   const auto largest = [&](const BufferAt& a, const BufferAt& b) {
     return gpu.compare(a, b, dtype, tensor.elements, {.absolute = 1}).max_magnitude;
   };
   return {.absolute =
-              std::min(roundings, kMost) * std::min(largest(ours, theirs), largest(theirs, ours))};
+              std::min(output.roundings, kMost) * std::min(largest(ours, theirs), largest(theirs, ours))};
 }
 
 bool Verifier::undecided(const ExpectedOutput& output, std::uint64_t element) const {

@@ -46,7 +46,7 @@ struct ExpectedOutput {
   std::vector<double> allowed{};
   bool covered = true;         // whether the samples include elements that the op computes
   bool discontinuous = false;  // roundings may change single elements by any amount
-  unsigned depth = 1;          // ops on the longest path to it
+  double roundings = 0;        // of all ops on the longest path to it, relative
 };
 
 // Compares the results of plans, or of a single kernel, with the reference, and those of two plans

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/checked.hpp"
+#include "graph/axis.hpp"
 #include "graph/product_parts.hpp"
 #include "plan/attention.hpp"
 #include "plan/channels_last.hpp"
@@ -204,17 +205,11 @@ bool EpilogueCheck::gathers_rows(std::size_t place) const {
   const bool known =
       gather.row->family == OpFamily::kGather || gather.row->family == OpFamily::kEmbedding;
   if (!known || facts(kernel_[place]).access != Access::kGather) return false;
-  const auto type_of = [&](std::size_t i) {
-    return graph_.tensors[gather.operands[i].tensor].type.dtype;
-  };
-  const std::size_t which = table_input(gather.row->family, type_of(0), type_of(1));
+  const std::size_t which = table_input(graph_, gather);
   const TensorId table = gather.operands[which].tensor;
   const Shape& shape = graph_.tensors[table].type.shape;
-  const std::int64_t named = gather.attributes->axes ? gather.attributes->axes->front() : 0;
-  const auto axis =
-      static_cast<std::size_t>(named < 0 ? named + static_cast<std::int64_t>(shape.size()) : named);
-  const bool embeds = gather.row->family == OpFamily::kEmbedding;
-  const std::uint64_t row = elements_between(shape, (embeds ? 0 : axis) + 1, shape.size());
+  const std::uint64_t row =
+      elements_between(shape, axis_of(gather, shape.size()) + 1, shape.size());
   return row % op(contraction_).matrix.depth == 0 &&
          std::ranges::all_of(resolved_.edges_of(place), [&](const Edge& edge) {
            return edge.input->view == Access::kSame &&

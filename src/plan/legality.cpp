@@ -89,6 +89,7 @@ class Check {
   OpId first_reduction() const;
   OpId reduction_before(OpId id) const;
   Verdict check_siblings() const;
+  Verdict check_halves(const Kernel& part) const;
   Verdict check_contractions() const;
   Verdict check_arithmetic() const;
   OpId apart_from(OpId last) const;
@@ -161,6 +162,7 @@ Verdict Check::check_fusion() {
   for (const Kernel& part : parts_) {
     const Verdict own = Check(finder_, part, rules_).run();
     if (!own.legal()) return own;
+    if (const Verdict halves = check_halves(part); !halves.legal()) return halves;
   }
   resolved_ = finder_.resolve(kernel_);
   halves_ = contractions_.size() == 2 && halves_of(graph_, kernel_, contractions_[0]);
@@ -187,6 +189,20 @@ Verdict Check::check_fusion() {
   return rules_.launchable
              ? check_heads(graph_, contractions_[0], contractions_[1], rules_.on_chip_bytes)
              : Verdict{};
+}
+
+// Of a part of several, which has tiles of its product's whole result.
+Verdict Check::check_halves(const Kernel& part) const {
+  const OpId product = contraction_of(graph_, part);
+  const std::optional<Halves> halves = halves_of(graph_, part, product);
+  if (!halves) return {};
+  const OpId reader = *std::ranges::find_if(part, [&](OpId id) {
+    return std::ranges::any_of(outline_.inputs_of(id), [&](const Outline::Input& input) {
+      return input.window == halves->second;
+    });
+  });
+  const OpId beside = product == contractions_[0] ? contractions_[1] : contractions_[0];
+  return {Obstacle::kSiblingHalves, product, reader, beside};
 }
 
 // Counts those that the kernel reads from memory or writes to it.

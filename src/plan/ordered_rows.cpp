@@ -23,9 +23,7 @@ OrderedRows ordered_rows(const OpGraph& graph, const Op& op) {
   const Tensor& tensor = graph.tensors[op.operands[0].tensor];
   const Shape& shape = tensor.type.shape;
   if (shape.empty() || tensor.elements == 0) return {};
-  const std::int64_t written = op.attributes->axes ? op.attributes->axes->front() : -1;
-  const auto axis = static_cast<std::size_t>(
-      written < 0 ? written + static_cast<std::int64_t>(shape.size()) : written);
+  const std::size_t axis = axis_of(op, shape.size(), -1);
   return {.count = tensor.elements / shape[axis],
           .length = shape[axis],
           .apart = elements_between(shape, axis + 1, shape.size())};

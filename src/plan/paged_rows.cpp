@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/ceil_div.hpp"
+#include "graph/axis.hpp"
 #include "plan/attention_tiling.hpp"
 #include "plan/view_steps.hpp"
 
@@ -29,14 +30,9 @@ struct Extents {
 std::optional<std::size_t> pool_operand(const OpGraph& graph, const Op& gather) {
   const OpFamily family = gather.row->family;
   if (family != OpFamily::kGather && family != OpFamily::kEmbedding) return std::nullopt;
-  const auto type_of = [&](std::size_t i) -> const TensorType& {
-    return graph.tensors[gather.operands[i].tensor].type;
-  };
-  const auto& axes = gather.attributes->axes;
-  const std::int64_t axis = axes ? axes->front() : 0;
-  const auto rank = static_cast<std::int64_t>(type_of(0).shape.size());
-  if (family == OpFamily::kGather && axis != 0 && axis != -rank) return std::nullopt;
-  return table_input(family, type_of(0).dtype, type_of(1).dtype);
+  const std::size_t rank = graph.tensors[gather.operands[0].tensor].type.shape.size();
+  if (family == OpFamily::kGather && axis_of(gather, rank) != 0) return std::nullopt;
+  return table_input(graph, gather);
 }
 
 class PageFinder {

@@ -17,7 +17,7 @@ namespace {
 
 // What each obstacle is called; {0}, {1} and {5} are the kinds of its ops, {2} and {3} the elements
 // that the first two loop over, {4} what more is true of those.
-constexpr std::array<std::string_view, 65> kReasons = {
+constexpr std::array<std::string_view, 66> kReasons = {
     "",
     "the code of a {0} op is unknown, so it stays a separate kernel",
     "{0} and {1} share no tensor",
@@ -72,6 +72,8 @@ constexpr std::array<std::string_view, 65> kReasons = {
     "two contractions side by side, and a kernel runs one main loop, except for up to four "
     "products of one input (more than 64 rows, weights of 2 axes in one layout){4}",
     "a kernel of several products cannot reduce their results, as {1} does",
+    "{1} takes an element of each half of the columns of {0}, for which a kernel has tiles of both "
+    "halves, and none of {5} beside them",
     "the scores between the two contractions are used elsewhere, so they must be written to memory",
     "{1} does not use the result of {0}; the other ops of a contraction's kernel work on its "
     "result",

@@ -43,6 +43,7 @@ enum class Obstacle : std::uint8_t {
   kSecondContraction,
   kSideContraction,
   kSiblingReduction,
+  kSiblingHalves,
   kScoresNeeded,
   kEpilogueSide,
   kEpilogueMovement,

@@ -10,34 +10,32 @@ namespace fusecalc {
 
 GatheredRows gathered_rows(const OpGraph& graph, const Op& op, const Device& device) {
   if (op.row->access != Access::kGather || op.op_class != OpClass::kMovement) return {};
-  const std::size_t table =
-      table_input(op.row->family, graph.tensors[op.operands[0].tensor].type.dtype,
-                  graph.tensors[op.operands[1].tensor].type.dtype);
-  const Tensor& rows = graph.tensors[op.operands[table].tensor];
+  const Tensor& rows = graph.tensors[op.operands[table_input(graph, op)].tensor];
   if (rows.bytes == 0 || rows.producer != kNone) return {};
   const auto all = static_cast<double>(rows.bytes);
   const double needed =
       static_cast<double>(op.work) * static_cast<double>(bytes_of(rows.type.dtype, 1));
   // A row is what follows the axis that the indices name.
-  const std::uint64_t row =
-      bytes_of(rows.type.dtype,
-               op.row->family == OpFamily::kGatherElements
-                   ? 1
-                   : elements_between(rows.type.shape, axis_of(op, rows.type.shape.size()) + 1,
-                                      rows.type.shape.size()));
+  const Shape& shape = rows.type.shape;
+  const std::size_t axis = axis_of(op, shape.size());
+  const bool elements = op.row->family == OpFamily::kGatherElements;
+  const std::uint64_t row = bytes_of(
+      rows.type.dtype, elements ? 1 : elements_between(shape, axis + 1, shape.size()));
   const double drawn = needed * fetched_bytes_of_run(row, piece_bytes(device)) /
                        static_cast<double>(std::max<std::uint64_t>(1, row));
   return {.drawn = drawn,
           .counted = std::min(needed, all),
-          .distinct = all * -std::expm1(-drawn / all)};
+          .distinct = all * -std::expm1(-drawn / all),
+          .choice = static_cast<double>(
+              bytes_of(rows.type.dtype, elements_between(shape, axis, shape.size())))};
 }
 
 void add_repeated_rows(const OpGraph& graph, const Op& gather, const Device& device,
                        KernelWork& work) {
   const GatheredRows rows = gathered_rows(graph, gather, device);
   if (rows.counted == 0) return;
-  const double kept =
-      std::min(1.0, 0.4 * static_cast<double>(device.l2_bytes) / std::max(1.0, rows.distinct));
+  const double held = std::max(1.0, std::min(rows.distinct, rows.choice));
+  const double kept = std::min(1.0, 0.4 * static_cast<double>(device.l2_bytes) / held);
   work.dram_read += rows.distinct + (rows.drawn - rows.distinct) * (1 - kept) - rows.counted;
   work.read_doubt = kRepeatedDoubt;
 }

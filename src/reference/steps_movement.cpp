@@ -4,6 +4,7 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "graph/axis.hpp"
 #include "reference/movement_step.hpp"
 #include "reference/steps.hpp"
 
@@ -53,11 +54,7 @@ void MovementStep::compute() {
   }
 }
 
-std::size_t MovementStep::axis(std::size_t rank) const {
-  const std::int64_t written = op().attributes->axes ? op().attributes->axes->front() : 0;
-  return static_cast<std::size_t>(written < 0 ? written + static_cast<std::int64_t>(rank)
-                                              : written);
-}
+std::size_t MovementStep::axis(std::size_t rank) const { return axis_of(op(), rank); }
 
 void MovementStep::request_others() {
   const std::span<const StridedRange> ranges = wanted()->ranges();

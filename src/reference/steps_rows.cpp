@@ -19,8 +19,9 @@ Adding adding_of(const OpRow& row) {
 }
 
 ReferenceFunction function_of(const OpRow& row, DType result) {
-  const bool wraps = row.reference == reference::prod && !is_float(result);
-  return wraps ? reference::whole_prod : row.reference;
+  if (is_float(result)) return row.reference;
+  if (row.reference == reference::sum) return reference::whole_sum;
+  return row.reference == reference::prod ? reference::whole_prod : row.reference;
 }
 
 class ReduceStep final : public EvaluationStep {

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "graph/axis.hpp"
 #include "graph/reference_ops.hpp"
 #include "reference/steps.hpp"
 
@@ -15,9 +16,7 @@ namespace {
 class AxisRows {
  public:
   AxisRows(const Shape& shape, const Op& op) {
-    const auto rank = static_cast<std::int64_t>(shape.size());
-    const std::int64_t written = op.attributes->axes ? op.attributes->axes->front() : -1;
-    const auto axis = static_cast<std::size_t>(written < 0 ? written + rank : written);
+    const std::size_t axis = axis_of(op, shape.size(), -1);
     length = shape[axis];
     inner = elements_between(shape, axis + 1, shape.size());
   }

@@ -100,6 +100,59 @@ TEST_CASE("indices that indices choose stay among the rows that they name") {
   check_range(graph, inputs, "at", 0, 512);
 }
 
+// Of what an index is computed from, in a table of 1000 rows.
+std::pair<double, double> index_range(const std::string& ops, std::string_view name) {
+  const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dtype": "i64",
+    "tensors": {"t": {"shape": [1000, 8], "dtype": "f32"}, "a": {"shape": [20]},
+                "b": {"shape": [20]}, "f": {"shape": [20], "dtype": "f32"},
+                "m": {"shape": [20], "dtype": "bool"}},
+    "ops": [)" + ops + R"({"op": "gather", "inputs": ["t", "i"], "output": "y"}]})");
+  const InputData data = input_called(graph, random_inputs(graph, 0), name);
+  return {data.fill.low, data.fill.high};
+}
+
+TEST_CASE("what an index is computed from keeps it among the rows") {
+  using Range = std::pair<double, double>;
+  const auto one = [](const std::string& op) {
+    return index_range("{" + op + R"(, "output": "i"}, )", "a");
+  };
+  CHECK(one(R"("op": "add", "inputs": ["a", 10])") == Range(-10, 990));
+  CHECK(one(R"("op": "sub", "inputs": ["a", 10])") == Range(10, 1010));
+  CHECK(one(R"("op": "sub", "inputs": [999, "a"])") == Range(0, 1000));
+  CHECK(one(R"("op": "neg", "inputs": ["a"])") == Range(-999, 1));
+  CHECK(one(R"("op": "mul", "inputs": [7, "a"])") == Range(0, 143));
+  CHECK(one(R"("op": "floor_divide", "inputs": ["a", 4])") == Range(0, 4000));
+  CHECK(one(R"("op": "bitwise_right_shift", "inputs": ["a", 2])") == Range(0, 4000));
+  CHECK(one(R"("op": "bitwise_left_shift", "inputs": ["a", 3])") == Range(0, 125));
+  CHECK(one(R"("op": "cumsum", "inputs": ["a"])") == Range(0, 50));
+  CHECK(one(R"("op": "maximum", "inputs": ["a", 0])") == Range(0, 1000));
+  CHECK(one(R"("op": "where", "inputs": ["m", "a", "a"])") == Range(0, 1000));
+  // What is kept among them anyway may be anything.
+  CHECK(one(R"("op": "remainder", "inputs": ["a", 1000])") == Range(-8, 8));
+  CHECK(one(R"("op": "clamp", "inputs": ["a"], "min": 0, "max": 999)") == Range(-8, 8));
+}
+
+TEST_CASE("several terms of an index share its rows") {
+  using Range = std::pair<double, double>;
+  // A row and a column.
+  const std::string both = R"({"op": "fma", "inputs": ["a", 40, "b"], "output": "i"}, )";
+  CHECK(index_range(both, "a") == Range(0, 25));
+  CHECK(index_range(both, "b") == Range(0, 40));
+  // Neither is larger.
+  const std::string alike = R"({"op": "add", "inputs": ["a", "b"], "output": "i"}, )";
+  CHECK(index_range(alike, "a") == Range(0, 500));
+  CHECK(index_range(alike, "b") == Range(0, 500));
+  // What is known takes its part first.
+  const std::string known = R"({"op": "iota", "inputs": [], "output": "n", "shape": [20],
+      "first": 0, "delta": 40, "to": "i64"}, {"op": "add", "inputs": ["n", "a"], "output": "i"}, )";
+  CHECK(index_range(known, "a") == Range(0, 240));
+  // From floats.
+  const std::string scaled = R"({"op": "mul", "inputs": ["f", 600], "output": "g"},
+      {"op": "floor", "inputs": ["g"], "output": "h"},
+      {"op": "cast", "inputs": ["h"], "output": "i", "to": "i64"}, )";
+  CHECK(index_range(scaled, "f") == Range(0, 999.0 / 600));
+}
+
 TEST_CASE("fewer scattered rows than the table has are all different") {
   for (const unsigned rows : {8U, 12U, 64U, 1000U}) {
     const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1",

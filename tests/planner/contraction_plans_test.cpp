@@ -233,6 +233,15 @@ TEST_CASE("up to four linear layers of one input share a kernel, of any numbers 
       R"(, {"name": "sum", "op": "sum", "inputs": ["q"], "output": "t", "axis": 1})";
   CHECK(obstacle(graph(q + k + sum), {"q", "k", "sum"}) ==
         "a kernel of several products cannot reduce their results, as sum does");
+  // A gate and its factor out of one of them.
+  const std::string gated = R"(, {"op": "slice_view", "inputs": ["q"], "output": "q1", "axes": [1],
+      "starts": [0], "ends": [256]}, {"op": "slice_view", "inputs": ["q"], "output": "q2",
+      "axes": [1], "starts": [256], "ends": [512]}, {"name": "silu", "op": "silu", "inputs": ["q1"],
+      "output": "s"}, {"name": "mul", "op": "mul", "inputs": ["s", "q2"], "output": "g"})";
+  CHECK(auto_of(graph(q + k + gated)) == "[q silu mul] [k]");
+  CHECK(obstacle(graph(q + k + gated), {"q", "k", "silu", "mul"}) ==
+        "mul takes an element of each half of the columns of linear, for which a kernel has tiles "
+        "of both halves, and none of linear beside them");
   // Of five, four.
   const std::string more = R"(, {"name": "r", "op": "linear", "inputs": ["x", "wq"], "output": "r"},
       {"name": "s", "op": "linear", "inputs": ["x", "wk"], "output": "s"})";

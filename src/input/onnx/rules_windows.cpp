@@ -193,12 +193,34 @@ double lowest_of(DType dtype) {
   return -std::ldexp(1.0, bits - 1);
 }
 
+// Of images of one pixel, a linear of their channels.
+bool pixel_product(OnnxImporter& in, const OnnxNode& node, const OnnxKnown& x,
+                   const OnnxKnown& weight, const Shape& shape) {
+  const auto rows = in.reshape(x, {x.type.shape[0], x.type.shape[1]});
+  const auto weights = in.reshape(weight, {weight.type.shape[0], weight.type.shape[1]});
+  if (!rows || !weights) return false;
+  std::vector<OnnxImporter::Operand> inputs = {&*rows, &*weights};
+  if (in.input(node, 2) != nullptr) inputs.emplace_back(in.input(node, 2));
+  const auto product = in.write_step("linear", inputs);
+  const auto result = product ? in.reshape(*product, shape) : std::nullopt;
+  if (result) in.alias(node, *result);
+  return result.has_value();
+}
+
 bool conv(OnnxImporter& in, const OnnxNode& node) {
   const OnnxKnown x = *in.input(node, 0);
   const OnnxKnown* weight = in.input(node, 1);
   const auto convolution = convolution_of(in, node, weight);
   if (!convolution) return false;
   auto [windows, shape, depth] = *convolution;
+  const bool of_pixels =
+      whole_attribute(node, "group", 1) == 1 &&
+      std::all_of(x.type.shape.begin() + 2, x.type.shape.end(),
+                  [](std::uint64_t extent) { return extent == 1; }) &&
+      std::ranges::all_of(windows, [](const Window& window) {
+        return window.size == 1 && window.before == 0 && window.after == 0;
+      });
+  if (of_pixels && pixel_product(in, node, x, *weight, shape)) return true;
   const auto image = evenly_padded(in, x, windows, 0);
   OnnxImporter::Written attributes = {{"groups", whole_attribute(node, "group", 1)}};
   add_attributes(windows, attributes);

@@ -278,7 +278,6 @@ constexpr std::array<std::string_view, 3> kForwardRows = {"conv1d", "conv2d", "c
 constexpr std::array<std::string_view, 3> kTransposedRows = {"conv_transpose1d", "conv_transpose2d",
                                                              "conv_transpose3d"};
 
-// "transposed" as the row: an op that is so by its name.
 ModelType batch_of_one(ModelType image) {
   image.type.shape.push_back(1);
   image.extents.emplace_back(std::int64_t{1});
@@ -287,6 +286,37 @@ ModelType batch_of_one(ModelType image) {
   return image;
 }
 
+// Whether images have one pixel each, and so have windows.
+bool of_pixels(const AtenCall& call, const Shape& image, const Shape& weight) {
+  const auto is_one = [](std::uint64_t extent) { return extent == 1; };
+  const auto padding = spatial(call, "padding", weight.size() - 2, 0);
+  return call.whole("groups", 1) == 1 && image.size() == weight.size() && padding &&
+         std::ranges::all_of(*padding, [](std::int64_t pixels) { return pixels == 0; }) &&
+         std::all_of(image.begin() + 2, image.end(), is_one) &&
+         std::all_of(weight.begin() + 2, weight.end(), is_one);
+}
+
+// A convolution of such is a linear of their channels.
+bool pixel_product(const AtenCall& call, Inputs inputs) {
+  const auto matrix = [](ModelType type) {
+    type.type.shape.resize(2);
+    type.extents.resize(2);
+    return type;
+  };
+  ModelGraph& graph = call.graph();
+  for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
+    const auto tensor = std::get<ModelGraph::TensorId>(inputs[i]);
+    const auto shown = reshaped(graph, tensor, matrix(graph.type(tensor)));
+    if (!shown) return false;
+    inputs[i] = *shown;
+  }
+  const auto product = graph.op("linear", inputs, {}, matrix(call.type()));
+  const auto result = product ? reshaped(graph, *product, call.type()) : std::nullopt;
+  if (result) call.set(0, *result);
+  return result.has_value();
+}
+
+// "transposed" as the row: an op that is so by its name.
 bool convolution(const AtenCall& call, std::string_view kind) {
   const auto input = call.value("input");
   const auto weight = call.value("weight");
@@ -306,6 +336,10 @@ bool convolution(const AtenCall& call, std::string_view kind) {
   Inputs inputs = {call.tensor(*input), call.tensor(*weight)};
   if (bias) inputs.emplace_back(call.tensor(*bias));
   const ModelType& image = call.at(*input).type;
+  if (forward && of_pixels(call, image.shape(), call.at(*weight).type.shape()) &&
+      pixel_product(call, inputs)) {
+    return true;
+  }
   if (image.shape().size() == rank) return call.op(row, inputs, *attributes);
   // An image alone is a batch of one.
   if (image.shape().size() + 1 != rank) return false;
