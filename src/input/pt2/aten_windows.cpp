@@ -232,6 +232,21 @@ bool upsample(const AtenCall& call, std::string_view row) {
   return call.op(row, {call.tensor(*input)}, attributes);
 }
 
+// The pixel nearest to the middle of each is the one that upsample_nearest takes where each is
+// repeated equally often.
+template <std::size_t axes>
+bool upsample_nearest_exact(const AtenCall& call, std::string_view row) {
+  const auto input = call.given("input") ? call.value("input") : call.value("self");
+  if (!input) return false;
+  const Shape& from = call.at(*input).type.shape();
+  const Shape& to = call.type().shape();
+  if (from.size() != to.size()) return false;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    if (from[i] == 0 || to[i] % from[i] != 0) return false;
+  }
+  return upsample<axes>(call, row);
+}
+
 template <std::size_t axes>
 bool upsample_backward(const AtenCall& call, std::string_view row) {
   const auto dy = call.value("grad_output");
@@ -395,6 +410,9 @@ constexpr std::array kWindowRules = {
     AtenRule{"upsample_nearest1d", upsample<1>, "upsample_nearest"},
     AtenRule{"upsample_nearest2d", upsample<2>, "upsample_nearest"},
     AtenRule{"upsample_nearest3d", upsample<3>, "upsample_nearest"},
+    AtenRule{"_upsample_nearest_exact1d", upsample_nearest_exact<1>, "upsample_nearest"},
+    AtenRule{"_upsample_nearest_exact2d", upsample_nearest_exact<2>, "upsample_nearest"},
+    AtenRule{"_upsample_nearest_exact3d", upsample_nearest_exact<3>, "upsample_nearest"},
     AtenRule{"upsample_linear1d", upsample<1>, "upsample_linear"},
     AtenRule{"upsample_bilinear2d", upsample<2>, "upsample_linear"},
     AtenRule{"upsample_trilinear3d", upsample<3>, "upsample_linear"},

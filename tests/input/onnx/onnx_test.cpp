@@ -311,6 +311,16 @@ TEST_CASE("onnx: pooling, transposed convolutions and resizing have rows") {
   CHECK(build_graph(model.graph, {}).tensors.back().type.shape == Shape{1, 2, 30, 30});
 }
 
+TEST_CASE("onnx: a convolution of images of one pixel is a linear of their channels") {
+  const Graph graph{.nodes = {node("Conv", {"x", "w", "b"}, {"y"})},
+                    .inputs = {value("x", {2, 4, 1, 1}), value("w", {8, 4, 1, 1}), value("b", {8})},
+                    .outputs = {value("y", {2, 8, 1, 1})}};
+  const Model model = read(proto::model(graph));
+  CHECK(ops_of(model) == Lines{"reshape(x) -> y.reshape", "reshape(w) -> y.reshape_2",
+                               "linear(y.reshape, y.reshape_2, b) -> y.linear",
+                               "reshape(y.linear) -> y"});
+}
+
 TEST_CASE("onnx: windows that pad one end more than the other read a padded input") {
   const Graph graph{.nodes = {node("Conv", {"x", "w"}, {"y"}, {attribute("pads", {2, 0})})},
                     .inputs = {value("x", {2, 4, 10}), value("w", {8, 4, 3})},

@@ -4,6 +4,7 @@
 
 #include "core/error.hpp"
 #include "graph/op_graph.hpp"
+#include "support/models.hpp"
 #include "support/pt2_files.hpp"
 #include "support/words.hpp"
 #include "support/zip_files.hpp"
@@ -42,11 +43,6 @@ std::vector<std::string> ops_of(const Model& model) {
     lines.push_back(line + ")");
   }
   return lines;
-}
-
-// What the ops move, each a kernel of its own.
-std::uint64_t unfused(const Model& model, const std::vector<DimOverride>& dims = {}) {
-  return unfused_bytes(build_graph(model.graph, dims)).total();
 }
 
 using Lines = Words;
@@ -388,6 +384,35 @@ TEST_CASE("pt2: convolutions of all ranks, transposed ones, and upsampling") {
                                "conv_transpose2d: conv_transpose2d(v, s)",
                                "upsample_nearest2d: upsample_nearest(conv_transpose2d)",
                                "upsample_bilinear2d: upsample_linear(upsample_nearest2d)"});
+}
+
+TEST_CASE("pt2: a convolution of images of one pixel is a linear of their channels") {
+  ProgramText plain;
+  plain.input("x", {4, 8, 1, 1}).input("w", {6, 8, 1, 1}).input("b", {6});
+  plain.tensor("y", {4, 6, 1, 1});
+  plain.node("conv2d", {{"input", "x"}, {"weight", "w"}, {"bias", "b"}}, {"y"});
+  const Model model = read(plain.output("y"));
+  CHECK(rows_of(model) == Words{"reshape", "reshape", "linear", "reshape"});
+  CHECK(unfused(model) == 4 * (32 + 48 + 6 + 24));
+  // One pixel of padding, which none of the result has.
+  ProgramText text;
+  text.input("x", {4, 8, 1, 1}).input("w", {6, 8, 1, 1}).tensor("y", {4, 6, 1, 1});
+  text.node("conv2d", {{"input", "x"}, {"weight", "w"}, {"padding", {1, 1}}, {"stride", {3, 3}}},
+            {"y"});
+  CHECK(ops_of(read(text.output("y"))) == Lines{"conv2d: conv2d(x, w)"});
+}
+
+TEST_CASE("pt2: the nearest of repeated pixels is the same from their middle") {
+  const auto row = [](const std::vector<ProgramText::Size>& from) {
+    ProgramText text;
+    text.input("x", from).tensor("y", {1, 5, 12, 16});
+    text.node("torch.ops.aten._upsample_nearest_exact2d.vec",
+              {{"input", "x"}, {"output_size", {12, 16}}}, {"y"});
+    return rows_of(read(text.output("y")));
+  };
+  CHECK(row({1, 5, 6, 4}) == Words{"upsample_nearest"});
+  CHECK(row({1, 5, 8, 4}) == Words{"custom"});
+  CHECK(row({1, 5, 24, 16}) == Words{"custom"});
 }
 
 TEST_CASE("pt2: gradients, without those that are None") {
