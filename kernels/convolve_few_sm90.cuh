@@ -189,7 +189,7 @@ struct ConvolveFewSm90 {
       for (int block = 0; block < kSplit; ++block) {
 #pragma unroll
         for (int i = 0; i < kChunk / 4; ++i) {
-          const float4 four = load_at(sums + (chunk * (kChunk / 4) + i) * 128 + threadIdx.x, block);
+          const float4 four = load_of_block(sums + (chunk * (kChunk / 4) + i) * 128 + threadIdx.x, block);
           acc[4 * i] += four.x, acc[4 * i + 1] += four.y;
           acc[4 * i + 2] += four.z, acc[4 * i + 3] += four.w;
         }
@@ -229,18 +229,5 @@ struct ConvolveFewSm90 {
         Windows::template run_epilogue<32>(epilogue, piece, acc);
       }
     }
-  }
-
-  // The same place in block `rank` of the cluster.
-  static __device__ __forceinline__ float4 load_at(const float4* at, u32 rank) {
-    float4 four;
-    asm volatile(
-        "{\n.reg .b32 remote;\n"
-        "mapa.shared::cluster.u32 remote, %4, %5;\n"
-        "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [remote];\n}"
-        : "=f"(four.x), "=f"(four.y), "=f"(four.z), "=f"(four.w)
-        : "r"(shared_address(at)), "r"(rank)
-        : "memory");
-    return four;
   }
 };

@@ -175,6 +175,6 @@ struct ConvolvePatchSm80 : ConvolveSm80<Element, Element, Geometry, 32, kRows, k
       }
     }
     copies_wait<0>();
-    Base::finish(group, filter + warp_m, first + warp_n, acc, epilogue);
+    Base::finish_all(group, filter + warp_m, first + warp_n, acc, epilogue);
   }
 };

@@ -6,18 +6,28 @@
 // Element: bf16, f16 or f32. Product: what they are multiplied as: the same (f32 means tf32), or
 // exact_f32. Geometry: kShape and kStrides. kTogether: how many neighbouring channels share a tap;
 // what remains of the channels of a group is filled up with zeros. 0: the depth is numbered as the
-// filters are, where there are few channels. kLast: as of WindowsB (convolve_sm90.cuh).
+// filters are, where there are few channels. kLast: as of WindowsB (convolve_sm90.cuh). Blocks:
+// those that share the depth of a tile: OneBlock, or BlocksOfCluster (convolve_split_sm90.cuh).
 // Launch: the entry that packs the weights, pack() below, then 256 threads and kSharedBytes of
-// dynamic shared memory for each tile of kTileRows filters of each group x kTileColumns pixels;
-// pixels of all images are one row, each image's filled up to a multiple of eight.
+// dynamic shared memory, Blocks::kCount blocks for each tile of kTileRows filters of each group x
+// kTileColumns pixels; pixels of all images are one row, each image's filled up to a multiple of
+// eight.
 //
 // Traffic: a thread loads the pixels of one column for 16 bytes of depth, neighbouring threads
 // neighbouring pixels: whole sectors along a line of the image. The tap changes before the channels
 // do, so that all taps of a few channels are loaded one after the other: the first brings the lines
 // to the L1, and the others find them there. Weights come from the L2.
 
+// A tile's only block.
+struct OneBlock {
+  static constexpr int kCount = 1;
+  static __device__ __forceinline__ int rank() { return 0; }
+  static __device__ __forceinline__ void sync() {}
+  static __device__ __forceinline__ float4 load(const float4* at, int) { return *at; }
+};
+
 template <typename Element, typename Product, class Geometry, int kTogether, int kRows, bool kLast,
-          class Epilogue>
+          class Epilogue, class Blocks = OneBlock>
 struct ConvolveSm80 {
   static constexpr int kTileRows = kRows, kTileColumns = 128 * 128 / kRows;
   static constexpr int kLineBytes = 64;  // of depth in a tile
@@ -43,8 +53,10 @@ struct ConvolveSm80 {
     bool real;
   };
   static constexpr int kPlaces = kTogether > 0 ? 0 : kPackedLine;
-  static constexpr int kSharedBytes =
-      kStages * kBytesA + 2 * kBytesB + kPlaces * (int)sizeof(Place);
+  static constexpr int kBlocksPerCluster = Blocks::kCount;
+  static constexpr int kTileBytes = kStages * kBytesA + 2 * kBytesB + kPlaces * (int)sizeof(Place);
+  static constexpr int kSumBytes = Blocks::kCount > 1 ? kTileRows * kTileColumns * 4 : 0;
+  static constexpr int kSharedBytes = kTileBytes > kSumBytes ? kTileBytes : kSumBytes;
   static_assert(kTogether % kPiece == 0 && kTileDepth % (kTogether > 0 ? kTogether : 1) == 0,
                 "a piece of depth is of one tap");
   static_assert(Epilogue::Rows::kParts == 0 && Epilogue::Columns::kParts == 0,
@@ -181,9 +193,11 @@ struct ConvolveSm80 {
     constexpr ConvolutionShape shape = Geometry::kShape;
     // The tiles of all filters of a few pixels follow each other: their windows stay in the L2.
     constexpr int kUnits = (shape.filters + kTileRows - 1) / kTileRows;
-    const int filter = (int)(blockIdx.x % kUnits) * kTileRows;
-    const int group = (int)(blockIdx.x / kUnits % shape.groups);
-    const int first = (int)(blockIdx.x / kUnits / shape.groups) * kTileColumns;
+    const int rank = Blocks::rank(), tile_number = (int)blockIdx.x / Blocks::kCount;
+    const int begin = kSteps * rank / Blocks::kCount, end = kSteps * (rank + 1) / Blocks::kCount;
+    const int filter = tile_number % kUnits * kTileRows;
+    const int group = tile_number / kUnits % shape.groups;
+    const int first = tile_number / kUnits / shape.groups * kTileColumns;
     packed += ((i64)group * shape.filters + filter) * kPackedLine;
     const Column column(x, group, first + (int)threadIdx.x % kTileColumns);
     const int chunk = (int)threadIdx.x / kTileColumns * kPieces;
@@ -193,7 +207,7 @@ struct ConvolveSm80 {
     }
 
     const auto fetch_step = [&](int step) {
-      if (step < kSteps) {
+      if (step < end) {
         fetch_weights(shared + step % kStages * kBytesA, packed, filter, step);
       }
       copies_commit();
@@ -201,14 +215,14 @@ struct ConvolveSm80 {
     constexpr int kAtOnce = kPieces / 2;
     Piece16 pieces[kAtOnce];
     const auto load_half = [&](int step, int half) {
-      if (step >= kSteps) return;
+      if (step >= end) return;
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
         load(pieces[i], column, places, step, chunk + half * kAtOnce + i);
       }
     };
     const auto store_half = [&](int step, int half) {
-      if (step >= kSteps) return;
+      if (step >= end) return;
       u8* const tile = tiles_b + step % 2 * kBytesB;
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
@@ -221,16 +235,16 @@ struct ConvolveSm80 {
       }
     };
 
-    for (int step = 0; step < kStages - 1; ++step) fetch_step(step);
-    load_half(0, 0);
-    store_half(0, 0);
-    load_half(0, 1);
-    store_half(0, 1);
+    for (int step = begin; step < begin + kStages - 1; ++step) fetch_step(step);
+    load_half(begin, 0);
+    store_half(begin, 0);
+    load_half(begin, 1);
+    store_half(begin, 1);
     constexpr int kWarpsAcross = kTileColumns / 32;
     const int warp = threadIdx.x / 32;
     const int warp_m = warp / kWarpsAcross * 64, warp_n = warp % kWarpsAcross * 32;
     float acc[4][4][4] = {};
-    for (int step = 0; step < kSteps; ++step) {
+    for (int step = begin; step < end; ++step) {
       copies_wait<kStages - 2>();
       __syncthreads();
       fetch_step(step + kStages - 1);
@@ -251,8 +265,51 @@ struct ConvolveSm80 {
       }
     }
     copies_wait<0>();
-    finish(group, filter + warp_m, first + warp_n, acc, epilogue);
+    if constexpr (Blocks::kCount > 1) {
+      __syncthreads();
+      finish_shared(group, filter + warp_m, first + warp_n, acc, rank, shared, epilogue);
+    } else {
+      finish_all(group, filter + warp_m, first + warp_n, acc, epilogue);
+    }
   }
+
+  // Blocks that share a tile have some of the parts that a warp finishes, of the sums of all.
+  static __device__ __forceinline__ void finish_shared(int group, int filter, int number,
+                                                       float (&acc)[4][4][4], int rank, u8* shared,
+                                                       const Epilogue& epilogue) {
+    constexpr int kOwn = 8 / Blocks::kCount;  // of eight parts
+    float4* const sums = reinterpret_cast<float4*>(shared) + threadIdx.x;
+#pragma unroll
+    for (int i = 0; i < 16; ++i) {
+      const float(&four)[4] = acc[i / 4][i % 4];
+      sums[i * kThreads] = {four[0], four[1], four[2], four[3]};
+    }
+    Blocks::sync();
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int begin = max(0, rank * kOwn - 2 * i), end = min(2, (rank + 1) * kOwn - 2 * i);
+      if (begin >= end) continue;
+      add_blocks(sums + i * 4 * kThreads, acc[i]);
+      finish(group, filter + i * 16, number, acc[i], begin, end, epilogue);
+    }
+    __syncwarp();
+    Blocks::sync();  // none may exit while another reads its sums
+  }
+
+  // In the order of the depth: results do not change between runs.
+  static __device__ __forceinline__ void add_blocks(const float4* sums, float (&acc)[4][4]) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) acc[j][e] = 0;
+#pragma unroll
+      for (int block = 0; block < Blocks::kCount; ++block) {
+        const float4 more = Blocks::load(sums + j * kThreads, block);
+        acc[j][0] += more.x, acc[j][1] += more.y, acc[j][2] += more.z, acc[j][3] += more.w;
+      }
+    }
+  }
+
 
   // fb[j]: 32 bytes of depth of 16 pixels.
   static __device__ __forceinline__ void multiply_slice(const u8* a, int m, int slice,
@@ -274,11 +331,17 @@ struct ConvolveSm80 {
     }
   }
 
-  // A warp has 64 filters of 32 pixels.
+  // A warp has 64 filters of 32 pixels, and finishes 16 at a time, in two parts.
+  static __device__ __forceinline__ void finish_all(int group, int filter, int number,
+                                                    const float (&acc)[4][4][4],
+                                                    const Epilogue& epilogue) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) finish(group, filter + i * 16, number, acc[i], 0, 2, epilogue);
+  }
   static __device__ __forceinline__ void finish(int group, int filter, int number,
-                                                const float (&acc)[4][4][4],
+                                                const float (&acc)[4][4], int begin, int end,
                                                 const Epilogue& epilogue) {
-    if constexpr (kLast) return finish_last(group, filter, number, acc, epilogue);
+    if constexpr (kLast) return finish_last(group, filter, number, acc, begin, end, epilogue);
     constexpr ConvolutionShape shape = Geometry::kShape;
     const int lane = threadIdx.x % 32;
     const int eight = number / 8 + lane % 4;
@@ -286,50 +349,46 @@ struct ConvolveSm80 {
     const int valid = image < shape.images ? min(8, shape.pixels() - column) : 0;
     const int batch = image * shape.groups + group;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
+    for (int half = 0; half < 2; ++half) {
+      if (Blocks::kCount > 1 && (half < begin || half >= end)) continue;
+      float x[4][2], v[8];
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        float x[4][2], v[8];
-#pragma unroll
-        for (int j = 0; j < 8; ++j) x[j / 2][j % 2] = acc[i][j / 2][half * 2 + j % 2];
-        columns_of_quad(x, v);
-        const int row = filter + i * 16 + lane / 4 + 8 * half;
-        if (row >= shape.filters) continue;
-        if (valid == 8) {
-          epilogue(batch, (i64)row, (i64)column, v, Eight{});
-        } else if (valid > 0) {
-          epilogue(batch, (i64)row, (i64)column, v, valid);
-        }
+      for (int j = 0; j < 8; ++j) x[j / 2][j % 2] = acc[j / 2][half * 2 + j % 2];
+      columns_of_quad(x, v);
+      const int row = filter + lane / 4 + 8 * half;
+      if (row >= shape.filters) continue;
+      if (valid == 8) {
+        epilogue(batch, (i64)row, (i64)column, v, Eight{});
+      } else if (valid > 0) {
+        epilogue(batch, (i64)row, (i64)column, v, valid);
       }
     }
   }
 
-  // Eight filters of two pixels a lane, 16 filters at a time.
+  // Eight filters of two pixels a lane.
   static __device__ __forceinline__ void finish_last(int group, int filter, int number,
-                                                     const float (&acc)[4][4][4],
+                                                     const float (&acc)[4][4], int begin, int end,
                                                      const Epilogue& epilogue) {
     constexpr ConvolutionShape shape = Geometry::kShape;
     const int lane = threadIdx.x % 32;
     const int eight = number / 8 + lane / 4 % 4;
     const int image = eight / shape.eights(), first = eight % shape.eights() * 8 + lane % 4 * 2;
+    float x[16];
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      float x[16];
+    for (int j = 0; j < 16; ++j) x[j] = acc[j % 8 / 2][j / 8 * 2 + j % 2];
+    rows_of_lanes(x);
+    const int row = filter + lane / 16 * 8;
 #pragma unroll
-      for (int j = 0; j < 16; ++j) x[j] = acc[i][j % 8 / 2][j / 8 * 2 + j % 2];
-      rows_of_lanes(x);
-      const int row = filter + i * 16 + lane / 16 * 8;
+    for (int e = 0; e < 2; ++e) {
+      if (Blocks::kCount > 1 && (e < begin || e >= end)) continue;
+      const bool inside =
+          image < shape.images && first + e < shape.pixels() && row < shape.filters;
+      const i64 pixel = inside ? (i64)image * shape.pixels() + first + e : 0;
+      float v[8];
 #pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        const bool inside =
-            image < shape.images && first + e < shape.pixels() && row < shape.filters;
-        const i64 pixel = inside ? (i64)image * shape.pixels() + first + e : 0;
-        float v[8];
-#pragma unroll
-        for (int j = 0; j < 8; ++j) v[j] = x[2 * j + e];
-        epilogue(0, pixel, (i64)group * shape.filters + min(row, shape.filters - 8), v,
-                 AllOrNone{inside});
-      }
+      for (int j = 0; j < 8; ++j) v[j] = x[2 * j + e];
+      epilogue(0, pixel, (i64)group * shape.filters + min(row, shape.filters - 8), v,
+               AllOrNone{inside});
     }
   }
 };

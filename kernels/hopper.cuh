@@ -86,7 +86,19 @@ __device__ __forceinline__ void cluster_sync() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
                    : "memory");
 }
-// The same after barrier_init_done(), where nothing else was written: it waits for no store.
+// What lies at the same place of block `rank`.
+__device__ __forceinline__ float4 load_of_block(const float4* at, u32 rank) {
+  float4 four;
+  asm volatile(
+      "{\n.reg .b32 remote;\n"
+      "mapa.shared::cluster.u32 remote, %4, %5;\n"
+      "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [remote];\n}"
+      : "=f"(four.x), "=f"(four.y), "=f"(four.z), "=f"(four.w)
+      : "r"(shared_address(at)), "r"(rank)
+      : "memory");
+  return four;
+}
+// cluster_sync() after barrier_init_done(), where nothing else was written: it waits for no store.
 __device__ __forceinline__ void cluster_sync_inits() {
   asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
                    : "memory");

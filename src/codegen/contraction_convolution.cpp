@@ -67,6 +67,8 @@ std::optional<std::uint64_t> patch_lines(const Convolution& convolution, std::ui
   return lines <= most ? std::optional(lines) : std::nullopt;
 }
 
+constexpr std::uint64_t kLineBytes = 64;  // of depth in a tile
+
 // How a convolution is distributed over blocks of convolve_sm80 or convolve_patch_sm80.
 struct ConvolutionTiles {
   std::uint64_t rows = 64;        // filters
@@ -75,16 +77,20 @@ struct ConvolutionTiles {
   std::uint64_t packed_line = 0;  // elements of a filter's weights, filled up to whole steps
   std::optional<std::uint64_t> patch{};
   std::uint64_t shared_bytes = 0;
+
+  std::uint64_t count(const Convolution& convolution) const {
+    return ceil_div(convolution.filters, rows) * convolution.groups *
+           ceil_div(convolution.columns(), columns);
+  }
 };
 
 ConvolutionTiles tiles_of(const Convolution& convolution, std::uint64_t element_bytes,
                           std::uint64_t on_chip_bytes) {
-  constexpr std::uint64_t kLine = 64;  // bytes of depth in a tile
   constexpr std::uint64_t kStages = 3;
   constexpr std::uint64_t kPlaceBytes = 12;
   constexpr std::uint64_t kTileResults = 16384;
   constexpr std::uint64_t kHalfOnChip = std::uint64_t{112} << 10U;  // two blocks a multiprocessor
-  const std::uint64_t depth = kLine / element_bytes;
+  const std::uint64_t depth = kLineBytes / element_bytes;
   const bool few = convolution.channels < depth / 4 && fits_places(convolution);
   ConvolutionTiles tiles;
   if (!few) tiles.together = channels_together(convolution.channels, depth / 4);
@@ -96,14 +102,14 @@ ConvolutionTiles tiles_of(const Convolution& convolution, std::uint64_t element_
   };
   tiles.rows = filled(64) < filled(128) ? 64 : 128;
   tiles.columns = kTileResults / tiles.rows;
-  const std::uint64_t weights = kStages * tiles.rows * kLine;
+  const std::uint64_t weights = kStages * tiles.rows * kLineBytes;
   const std::uint64_t buffers = channels > depth ? 2 : 1;
   if (element_bytes == 2 && tiles.together == depth) {
     const std::uint64_t room = std::min(on_chip_bytes, kHalfOnChip) - weights;
-    tiles.patch = patch_lines(convolution, tiles.columns, room / (buffers * kLine) - 2);
+    tiles.patch = patch_lines(convolution, tiles.columns, room / (buffers * kLineBytes) - 2);
   }
-  tiles.shared_bytes = weights + (tiles.patch ? buffers * (*tiles.patch + 2) * kLine
-                                              : 2 * tiles.columns * kLine +
+  tiles.shared_bytes = weights + (tiles.patch ? buffers * (*tiles.patch + 2) * kLineBytes
+                                              : 2 * tiles.columns * kLineBytes +
                                                     (few ? tiles.packed_line * kPlaceBytes : 0));
   return tiles;
 }
@@ -196,29 +202,39 @@ void ContractionWriter::write_convolution_sm80(const Convolution& convolution) {
                   {.channels_last = last});
   const std::uint64_t weights = convolution.groups * convolution.filters * tiles.packed_line;
   result_.packed_at = epilogue_.reserve(weights * size);
+  const std::uint64_t count = tiles.count(convolution);
+  const std::uint64_t split =
+      tiles.patch ? 1 : depth_split(count, tiles.packed_line * size / kLineBytes, device_);
+  const std::uint64_t sums = split > 1 ? tiles.rows * tiles.columns * 4 : 0;
   const KernelFacts facts{.threads = 256,
-                          .shared_bytes = tiles.shared_bytes,
+                          .shared_bytes = std::max(tiles.shared_bytes, sums),
                           .tile_rows = tiles.rows,
-                          .tile_columns = tiles.columns};
+                          .tile_columns = tiles.columns,
+                          .blocks_per_cluster = tiles.patch ? 0 : split};
   const std::string building_block =
       tiles.patch ? fmt::format("ConvolvePatchSm80<{}, Geometry, {}, {}, {}, Epilogue>", element,
                                 tiles.rows, last, *tiles.patch)
-                  : fmt::format("ConvolveSm80<{}, {}, Geometry, {}, {}, {}, Epilogue>", element,
+                  : fmt::format("ConvolveSm80<{}, {}, Geometry, {}, {}, {}, Epilogue, {}>", element,
                                 type == DType::kF32 ? "exact_f32" : element, tiles.together,
-                                tiles.rows, last);
+                                tiles.rows, last,
+                                split > 1 ? fmt::format("BlocksOfCluster<{}>", split) : "OneBlock");
+  result_.source.architecture_bound = split > 1;
   result_.source.text +=
       blocks({"mma", "convolve_sm80"}) + (tiles.patch ? blocks({"convolve_patch_sm80"}) : "") +
-      epilogue_.text() + operands_struct(functions) +
-      fmt::format("typedef {} Convolve;\n", building_block) + facts.asserted_of("Convolve") +
-      entry("__launch_bounds__(Convolve::kThreads, Convolve::kBlocksPerSm)", "",
+      (split > 1 ? blocks({"hopper", "convolve_split_sm90"}) : "") + epilogue_.text() +
+      operands_struct(functions) + fmt::format("typedef {} Convolve;\n", building_block) +
+      facts.asserted_of("Convolve") +
+      entry(fmt::format("__launch_bounds__(Convolve::kThreads, Convolve::kBlocksPerSm){}",
+                        split > 1 ? fmt::format(" __cluster_dims__({}, 1, 1)", split) : ""),
+            "",
             fmt::format("Convolve::run(reinterpret_cast<const {}*>(work + {}), {} + {}, {});",
                         element, result_.packed_at, x, convolution.strides->offset,
                         epilogue_.made()));
   facts.launch(result_);
-  result_.blocks = ceil_div(convolution.filters, tiles.rows) * convolution.groups *
-                   ceil_div(convolution.columns(), tiles.columns);
+  result_.blocks = count * split;
   result_.schedule = fmt::format("mma over {}, tiles of {} x {}",
                                  tiles.patch ? "patches" : "windows", tiles.rows, tiles.columns);
+  if (split > 1) result_.schedule += fmt::format(", {} blocks share k", split);
   pack_weights(weights);
 }
 

@@ -16,10 +16,10 @@ struct Bounds {
 // What lies within both; the higher of the two lower ends where nothing does.
 Bounds common(const Bounds& a, const Bounds& b);
 
-// From the values that an index may have to those of the tensors that it is computed from. What
-// multiplies, adds, shifts, divides, chooses, moves, casts or sums is followed; of two unknown terms
-// each gets a share, as a row and a column of one index do. An index that is computed in another
-// way may have any value.
+// From the values that an index may have to those of the tensors that it is computed from: back
+// through movements, sums along rows, and any function of elements, of whose results alone it asks
+// which operands lead to them. Of two unknown terms of a sum each gets a share, as a row and a
+// column of one index do. What is computed in another way may have any value.
 class IndexBounds {
  public:
   // Tensors in `given` are inputs, whoever makes them.

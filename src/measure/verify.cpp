@@ -238,8 +238,8 @@ Allowance Verifier::coarse_allowance(GpuBackend& gpu, const ExpectedOutput& outp
   const auto largest = [&](const BufferAt& a, const BufferAt& b) {
     return gpu.compare(a, b, dtype, tensor.elements, {.absolute = 1}).max_magnitude;
   };
-  return {.absolute =
-              std::min(output.roundings, kMost) * std::min(largest(ours, theirs), largest(theirs, ours))};
+  return {.absolute = std::min(output.roundings, kMost) *
+                      std::min(largest(ours, theirs), largest(theirs, ours))};
 }
 
 bool Verifier::undecided(const ExpectedOutput& output, std::uint64_t element) const {

@@ -169,6 +169,17 @@ std::uint64_t window_split(const ConvolutionSize& size, std::uint64_t multiproce
   return split;
 }
 
+std::uint64_t depth_split(std::uint64_t tiles, std::uint64_t steps, const Device& device) {
+  constexpr std::uint64_t kMostSplit = 8;
+  constexpr std::uint64_t kLeastSteps = 4;  // of a block
+  std::uint64_t split = 1;
+  while (device.capability == kHopper && split < kMostSplit &&
+         tiles * split * 2 <= device.multiprocessors && steps >= kLeastSteps * split * 2) {
+    split *= 2;
+  }
+  return split;
+}
+
 // What a multiprocessor fetches is what counts, then the columns of a warp's epilogue: of 3136 rows
 // of 960 by 160 columns, 8.7 us in 98 tiles of 64 x 96, 8.9 in 245 of 64 x 32, 9.6 in 147 of 64 x
 // 64 and 10.1 in 49 of 64 x 160. Blocks that shared k would take 10.3 us or more.

@@ -35,6 +35,27 @@ std::uint64_t elements_from(const Shape& shape, std::size_t axis) {
   return elements_between(shape, axis, shape.size());
 }
 
+// Microseconds of the tiles of convolve_sm80 in 32-bit floats, as three products each, where each
+// block has a multiprocessor to itself; nothing where they are more, or there are none.
+std::optional<double> few_tiles_us(DType type, const ConvolutionSize& size, const Device& device) {
+  constexpr double kStep = 2500;   // cycles, of 16 elements of depth
+  constexpr double kSplit = 3500;  // to add up the sums of several blocks
+  constexpr std::uint64_t kFewFilters = 16, kTileResults = 16384, kDepth = 16, kEight = 8;
+  const bool in_tiles = type == DType::kF32 && on_tensor_cores(DType::kTf32, device) &&
+                        size.filters > kFewFilters && size.channels >= kDepth / 4;
+  if (!in_tiles) return std::nullopt;
+  const std::uint64_t rows =
+      filled(number(size.filters), 64) < filled(number(size.filters), 128) ? 64 : 128;
+  const std::uint64_t columns = size.images * ceil_div(size.out, kEight) * kEight;
+  const std::uint64_t tiles =
+      ceil_div(size.filters, rows) * size.groups * ceil_div(columns, kTileResults / rows);
+  const std::uint64_t steps = ceil_div(size.channels * size.taps, kDepth);
+  const std::uint64_t split = depth_split(tiles, steps, device);
+  if (tiles * split > device.multiprocessors) return std::nullopt;
+  const double cycles = number(ceil_div(steps, split)) * kStep + (split > 1 ? kSplit : 0);
+  return cycles / (device.constants.clock_ghz.value * kGiga);
+}
+
 // An input that is a view has its channels last.
 ConvolutionSize size_of(const OpGraph& graph, const Op& op) {
   const Tensor& x = graph.tensors[op.operands[0].tensor];
@@ -323,6 +344,10 @@ KernelWork convolution_work(const OpGraph& graph, const Op& op, const KernelTraf
   } else {
     const double rate = products_per_cycle(graph, op, size, device);
     work.compute_us = results * channels * taps / (rate * cycles_per_us);
+    if (const auto us = few_tiles_us(x.type.dtype, size, device)) {
+      work.fixed_us += kPackUs;
+      work.compute_us = *us;
+    }
   }
   work.compute_us += lane_us(device, epilogue * results);
   return work;

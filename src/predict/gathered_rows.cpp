@@ -19,8 +19,8 @@ GatheredRows gathered_rows(const OpGraph& graph, const Op& op, const Device& dev
   const Shape& shape = rows.type.shape;
   const std::size_t axis = axis_of(op, shape.size());
   const bool elements = op.row->family == OpFamily::kGatherElements;
-  const std::uint64_t row = bytes_of(
-      rows.type.dtype, elements ? 1 : elements_between(shape, axis + 1, shape.size()));
+  const std::uint64_t row =
+      bytes_of(rows.type.dtype, elements ? 1 : elements_between(shape, axis + 1, shape.size()));
   const double drawn = needed * fetched_bytes_of_run(row, piece_bytes(device)) /
                        static_cast<double>(std::max<std::uint64_t>(1, row));
   return {.drawn = drawn,

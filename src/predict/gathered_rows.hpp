@@ -12,7 +12,7 @@ struct GatheredRows {
   double drawn = 0;
   double counted = 0;   // by the byte rules: no more than the table has
   double distinct = 0;  // of rows that are drawn at all
-  double choice = 0;    // of what an index chooses from: the table, or its part at each place before
+  double choice = 0;    // of what one index chooses from: the table, or a part of it
 };
 
 inline constexpr double kRepeatedDoubt = 0.4;  // of what is read, where rows are drawn

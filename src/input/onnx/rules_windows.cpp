@@ -213,13 +213,12 @@ bool conv(OnnxImporter& in, const OnnxNode& node) {
   const auto convolution = convolution_of(in, node, weight);
   if (!convolution) return false;
   auto [windows, shape, depth] = *convolution;
-  const bool of_pixels =
-      whole_attribute(node, "group", 1) == 1 &&
-      std::all_of(x.type.shape.begin() + 2, x.type.shape.end(),
-                  [](std::uint64_t extent) { return extent == 1; }) &&
-      std::ranges::all_of(windows, [](const Window& window) {
-        return window.size == 1 && window.before == 0 && window.after == 0;
-      });
+  const bool of_pixels = whole_attribute(node, "group", 1) == 1 &&
+                         std::all_of(x.type.shape.begin() + 2, x.type.shape.end(),
+                                     [](std::uint64_t extent) { return extent == 1; }) &&
+                         std::ranges::all_of(windows, [](const Window& window) {
+                           return window.size == 1 && window.before == 0 && window.after == 0;
+                         });
   if (of_pixels && pixel_product(in, node, x, *weight, shape)) return true;
   const auto image = evenly_padded(in, x, windows, 0);
   OnnxImporter::Written attributes = {{"groups", whole_attribute(node, "group", 1)}};
