@@ -14,10 +14,11 @@
 // kFilters filters of each group and image.
 //
 // Traffic: neighbouring threads have neighbouring pixels, so that the lines of overlapping windows
-// come from the L1; filters are the same for most threads of a warp.
+// come from the L1; filters are the same for most threads of a warp. kAcross: they have neighbouring
+// groups, for channels that lie next to each other.
 
 template <class Geometry, typename Acc, typename Element, typename Number, int kFilters,
-          int kInLine, int kAlign, class Operands, class Epilogue>
+          int kInLine, int kAlign, bool kAcross, class Operands, class Epilogue>
 struct ConvolveAny {
   static constexpr int kThreads = 256;
   static constexpr int kTileRows = kFilters, kTileColumns = 8;
@@ -28,12 +29,13 @@ struct ConvolveAny {
     constexpr ConvolutionShape shape = Geometry::kShape;
     const int blocks = (shape.filters + kFilters - 1) / kFilters;
     const Number at = (Number)blockIdx.x * kThreads + threadIdx.x;
-    const Number plane = at / shape.eights();
-    const int column = (int)(at % shape.eights()) * 8;
+    const Number planes = (Number)shape.images * shape.groups * blocks;
+    const Number plane = kAcross ? at % planes : at / shape.eights();
+    const int column = (int)(kAcross ? at / planes : at % shape.eights()) * 8;
     const int filter = (int)(plane % blocks) * kFilters;
     const int group = (int)(plane / blocks % shape.groups);
     const int image = (int)(plane / blocks / shape.groups);
-    if (image >= shape.images) return;
+    if (image >= shape.images || column >= shape.pixels()) return;
     Acc acc[kFilters][8] = {};
     if constexpr (kInLine > 0) {
 #pragma unroll

@@ -212,12 +212,12 @@ void ContractionWriter::write_convolution_sm80(const Convolution& convolution) {
                           .tile_columns = tiles.columns,
                           .blocks_per_cluster = tiles.patch ? 0 : split};
   const std::string building_block =
-      tiles.patch ? fmt::format("ConvolvePatchSm80<{}, Geometry, {}, {}, {}, Epilogue>", element,
-                                tiles.rows, last, *tiles.patch)
-                  : fmt::format("ConvolveSm80<{}, {}, Geometry, {}, {}, {}, Epilogue, {}>", element,
-                                type == DType::kF32 ? "exact_f32" : element, tiles.together,
-                                tiles.rows, last,
-                                split > 1 ? fmt::format("BlocksOfCluster<{}>", split) : "OneBlock");
+      tiles.patch
+          ? fmt::format("ConvolvePatchSm80<{}, Geometry, {}, {}, {}, Epilogue>", element,
+                        tiles.rows, last, *tiles.patch)
+          : fmt::format("ConvolveSm80<{}, {}, Geometry, {}, {}, {}, Epilogue, {}>", element,
+                        type == DType::kF32 ? "exact_f32" : element, tiles.together, tiles.rows,
+                        last, split > 1 ? fmt::format("BlocksOfCluster<{}>", split) : "OneBlock");
   result_.source.architecture_bound = split > 1;
   result_.source.text +=
       blocks({"mma", "convolve_sm80"}) + (tiles.patch ? blocks({"convolve_patch_sm80"}) : "") +
@@ -263,7 +263,9 @@ void ContractionWriter::write_convolution_any(const Convolution& convolution) {
   while (filters < std::min(kMostFilters, convolution.filters)) filters *= 2;
   const WindowAxis& axis = convolution.axes[2];
   const auto out = static_cast<std::uint64_t>(axis.out);
-  std::uint64_t in_line = (out | 8) & (~(out | 8) + 1);
+  // A line alone has all eight, of which some lie beyond its end where windows do, too.
+  const bool alone = convolution.pixels() == out && axis.padding > 0;
+  std::uint64_t in_line = alone ? 8 : (out | 8) & (~(out | 8) + 1);
   const std::uint64_t span = (in_line - 1) * static_cast<std::uint64_t>(axis.stride) +
                              static_cast<std::uint64_t>((axis.kernel - 1) * axis.dilation) + 1;
   // A line of f64 would not stay in registers.
@@ -281,6 +283,9 @@ void ContractionWriter::write_convolution_any(const Convolution& convolution) {
   const std::string x = align > 1 ? fmt::format("{} + {}", code_.parameters().input(input),
                                                 convolution.strides->offset)
                                   : "(const f32*)0";
+  constexpr std::uint64_t kLanes = 32;
+  const bool across = convolution.strides && convolution.strides->channel == 1 &&
+                      convolution.channels == 1 && convolution.groups >= kLanes;
   epilogue_.write(product_, 8);
   const std::uint64_t threads =
       ceil_div(convolution.filters, filters) * convolution.groups * convolution.columns() / 8;
@@ -289,9 +294,10 @@ void ContractionWriter::write_convolution_any(const Convolution& convolution) {
   result_.source.text +=
       blocks({"convolve_any"}) + epilogue_.text() + operands_struct(functions) +
       fmt::format(
-          "typedef ConvolveAny<Geometry, {}, {}, {}, {}, {}, {}, Operands, Epilogue> Convolve;\n",
+          "typedef ConvolveAny<Geometry, {}, {}, {}, {}, {}, {}, {}, Operands, Epilogue> "
+          "Convolve;\n",
           name_of(epilogue_.made_type()), align > 1 ? stored_type(type) : "f32",
-          threads < kMostIn32Bits ? "u32" : "i64", filters, in_line, align) +
+          threads < kMostIn32Bits ? "u32" : "i64", filters, in_line, align, across) +
       facts.asserted_of("Convolve") +
       entry("__launch_bounds__(Convolve::kThreads)", "",
             fmt::format("Convolve::run({}, Operands{{{}}}, {});", x, code_.parameters().arguments(),
