@@ -6,6 +6,7 @@
 #include <bit>
 #include <cassert>
 #include <iterator>
+#include <limits>
 #include <numeric>
 
 #include "codegen/elements.hpp"
@@ -268,9 +269,6 @@ GeneratedKernel generate_group(TrafficCounter& counter, const Kernel& kernel,
                            : phases.rows.empty()
                                ? generate_map(view, device)
                                : generate_rows(view, counter.rows_fit(phases), device);
-  if (result.blocks > 0x7fffffffU) {
-    cannot_generate(graph.ops[kernel.front()], "it has more blocks than a launch");
-  }
   const bool gathers = std::ranges::any_of(
       kernel, [&](OpId id) { return graph.ops[id].row->access == Access::kGather; });
   if (result.gaps.more_reads.empty() && (contractions.empty() || gathers)) {
@@ -294,7 +292,11 @@ GeneratedKernel generate(TrafficCounter& counter, const Kernel& kernel, const De
   if (verdict.first == kNone) verdict.first = kernel.front();
   if (!verdict.legal()) refuse(graph, verdict);
   try {
-    return generate_group(counter, kernel, device);
+    GeneratedKernel made = generate_group(counter, kernel, device);
+    if (made.blocks > std::numeric_limits<std::int32_t>::max()) {
+      cannot_generate(graph.ops[kernel.front()], "it has more blocks than a launch");
+    }
+    return made;
   } catch (const NoCode& missing) {
     assert(false);  // check_launch() accepts what has code
     throw Error(Fault::kUnavailable, missing.why + " has no code");

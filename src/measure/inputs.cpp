@@ -17,8 +17,7 @@ namespace {
 
 // The requirements of the ops on an input tensor.
 struct Use {
-  std::optional<Bounds>
-      index;  // for what indices are computed from: the rows that they choose from
+  std::optional<Bounds> index{};  // of what indices are computed from
   // By a scatter: how far neighbours along the indexed axis lie apart, and how many they are.
   std::optional<std::pair<std::uint64_t, std::uint64_t>> scattered{};
   bool ends = false;        // indices are where groups of rows end

@@ -17,7 +17,8 @@ namespace fusecalc {
 // root, logarithms, quotients), inputs are uniform in [0.25, 1) instead: as few of them as
 // needed, or all if there are many. Integers are small, bools are random.
 //
-// Indices are uniform over the rows that they choose from. Those of scatter_update are given as
+// Indices are uniform over the rows that they choose from, and so is what they are computed from
+// (index_bounds.hpp), as far as that is known. Those of scatter_update are given as
 // data: distinct where there are fewer than rows, else with rows that are named twice and rows that
 // are not named (repeated_rows.hpp). So are those of grouped_matmul: groups of about as many rows
 // each.

@@ -234,7 +234,7 @@ Allowance Verifier::coarse_allowance(GpuBackend& gpu, const ExpectedOutput& outp
   constexpr double kMost = 0.5;  // of the largest element, also for narrow dtypes
   const Tensor& tensor = graph_.tensor(output.tensor);
   const DType dtype = tensor.type.dtype;
-  if (!is_float(dtype)) return {.absolute = tolerance_of(dtype)};
+  if (!is_float(dtype)) return {.absolute = output.roundings};
   const auto largest = [&](const BufferAt& a, const BufferAt& b) {
     return gpu.compare(a, b, dtype, tensor.elements, {.absolute = 1}).max_magnitude;
   };

@@ -46,7 +46,7 @@ struct ExpectedOutput {
   std::vector<double> allowed{};
   bool covered = true;         // whether the samples include elements that the op computes
   bool discontinuous = false;  // roundings may change single elements by any amount
-  double roundings = 0;        // of all ops on the longest path to it, relative
+  double roundings = 0;        // errors of all ops on the longest path to it
 };
 
 // Compares the results of plans, or of a single kernel, with the reference, and those of two plans

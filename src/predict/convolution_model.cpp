@@ -56,6 +56,20 @@ std::optional<double> few_tiles_us(DType type, const ConvolutionSize& size, cons
   return cycles / (device.constants.clock_ghz.value * kGiga);
 }
 
+// Microseconds to store the result of a depthwise convolution along a line whose channels lie next
+// to each other in the input: neighbouring threads store in different lines, each a sector for as
+// much as its words hold.
+double scattered_us(const Tensor& made, const ConvolutionSize& size, const Device& device) {
+  constexpr double kOfL2 = 0.4;  // of its throughput, of sectors written in part
+  constexpr std::uint64_t kSector = 32, kWord = 16;
+  const bool scatters = size.channels_last && size.channels == 1 && made.type.shape.size() == 3;
+  if (!scatters) return 0;
+  const std::uint64_t element = bytes_of(made.type.dtype, 1);
+  const std::uint64_t stored = bytes_of(made.type.dtype, size.out) % kWord == 0 ? kWord : element;
+  const double sectors = number(made.bytes) / number(stored);
+  return sectors * number(kSector) / (kOfL2 * bytes_per_us(device.constants.l2_gbps));
+}
+
 // An input that is a view has its channels last.
 ConvolutionSize size_of(const OpGraph& graph, const Op& op) {
   const Tensor& x = graph.tensors[op.operands[0].tensor];
@@ -344,6 +358,8 @@ KernelWork convolution_work(const OpGraph& graph, const Op& op, const KernelTraf
   } else {
     const double rate = products_per_cycle(graph, op, size, device);
     work.compute_us = results * channels * taps / (rate * cycles_per_us);
+    work.compute_us =
+        std::max(work.compute_us, scattered_us(graph.tensors[op.outputs[0]], size, device));
     if (const auto us = few_tiles_us(x.type.dtype, size, device)) {
       work.fixed_us += kPackUs;
       work.compute_us = *us;

@@ -15,6 +15,7 @@ namespace fusecalc {
 namespace {
 
 using testing::contains;
+using testing::device_of;
 using testing::generated;
 using testing::graph_of;
 using testing::op_called;
@@ -445,6 +446,44 @@ TEST_CASE("what is read once or twice is not copied first") {
   CHECK(!gathers(list("[4, 64, 8, 8]", "[32, 64, 3, 3]", "")));
   CHECK(!gathers(list("[4, 192, 8, 8]", "[128, 96, 3, 3]", R"(, "groups": 2)")));
   CHECK(gathers(list("[4, 256, 8, 8]", "[128, 128, 3, 3]", R"(, "groups": 2)")));
+}
+
+TEST_CASE("few tiles of 32-bit floats are shared by the blocks of a cluster") {
+  const auto made = [](const std::string& x, const std::string& weight,
+                       ComputeCapability capability) {
+    const OpGraph graph = graph_of(list(x, weight, R"(, "padding": 1)", "", "conv2d", "f32"));
+    TrafficCounter counter(graph, device_of(capability));
+    return generate(counter, {0}, counter.device());
+  };
+  // Four tiles of 144 steps.
+  const GeneratedKernel eight = made("[1, 256, 14, 14]", "[256, 256, 3, 3]", kHopper);
+  CHECK(contains(eight, "BlocksOfCluster<8>"));
+  CHECK(contains(eight, "__cluster_dims__(8, 1, 1)"));
+  CHECK(eight.blocks == 4 * 8);
+  CHECK(eight.shared_bytes == 128 * 128 * 4);
+  CHECK(eight.source.architecture_bound);
+  CHECK(eight.schedule.ends_with("8 blocks share k"));
+  // 49 tiles, of which two blocks each fit the multiprocessors.
+  CHECK(made("[4, 64, 56, 56]", "[64, 64, 3, 3]", kHopper).blocks == 49 * 2);
+  // Nine steps, which two blocks have four of each at least.
+  CHECK(made("[1, 16, 8, 8]", "[64, 16, 3, 3]", kHopper).blocks == 2);
+  CHECK(made("[8, 64, 56, 56]", "[64, 64, 3, 3]", kHopper).blocks == 98);
+  CHECK(contains(made("[1, 256, 14, 14]", "[256, 256, 3, 3]", {8, 0}), "OneBlock"));
+}
+
+TEST_CASE("channels side by side belong to threads side by side") {
+  const auto made = [](const std::string& groups) {
+    return generated(graph_of(R"({"dtype": "bf16", "tensors": {"x": {"shape": [2, 50, )" + groups +
+                              R"(]}, "w": {"shape": [)" + groups + R"(, 1, 4]}},
+        "ops": [{"op": "permute_view", "inputs": ["x"], "output": "t", "perm": [0, 2, 1]},
+                {"op": "conv1d", "inputs": ["t", "w"], "output": "y", "padding": 3,
+                 "groups": )" +
+                              groups + "}]}"),
+                     {0});
+  };
+  // A line of 53 is computed eight at a time.
+  CHECK(contains(made("64"), "ConvolveAny<Geometry, f32, f32, u32, 1, 8, 1, true, "));
+  CHECK(contains(made("16"), "ConvolveAny<Geometry, f32, f32, u32, 1, 8, 1, false, "));
 }
 
 TEST_CASE("a bias is one number for each channel") {

@@ -360,6 +360,25 @@ TEST_CASE("if the reference fails, plans are compared only with each other") {
   }
 }
 
+TEST_CASE("without a reference, plans may differ by roundings to the coarsest type on the way") {
+  const auto differs = [](const std::string& narrow, double by) {
+    Bench bench(R"({"tensors": {"x": {"shape": [40, 50]}},
+        "ops": [{"op": "cast", "inputs": ["x"], "output": "h", "to": ")" +
+                narrow + R"("},
+                {"op": "exp", "inputs": ["h"], "output": "e"},
+                {"op": "cast", "inputs": ["e"], "output": "y", "to": "f32"}]})");
+    const auto others = bench.outputs();
+    for (const auto& [id, buffer] : others) bench.write(buffer, DType::kF32, 77, 1);
+    bench.set("y", 77, 1 + by);
+    const Verifier verifier(bench.graph, bench.inputs, whole_of(bench.graph).results, 1, 64, 1);
+    REQUIRE(!verifier.outputs()[0].answer.reason.empty());
+    return !verifier.compare(bench.gpu, Bench::at(bench.buffers), Bench::at(others)).ok;
+  };
+  CHECK(!differs("bf16", 0.01));
+  CHECK(differs("bf16", 1));
+  CHECK(differs("f32", 0.01));
+}
+
 TEST_CASE("a kernel is checked alone, at any depth in the graph") {
   // The reference cannot follow y through the custom op, but it can from c.
   const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1",

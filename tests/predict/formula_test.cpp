@@ -396,6 +396,14 @@ TEST_CASE("prediction, by hand: a convolution of gathered windows copies its ope
   CHECK(kernel.predicted.dram_write == 2 * (2 * 132 * 64 * 256 + 64 * 64 * 9));
 }
 
+TEST_CASE("prediction, by hand: blocks share the depth of few tiles of 32-bit floats") {
+  // Four tiles of 144 steps of 2500 cycles, by eight blocks each, whose sums take 3500.
+  const std::string conv = R"({"op": "conv2d", "inputs": ["x", "w"], "output": "h", "padding": 1})";
+  CHECK(2 + 2.5 + 18 * 2.5 + 3.5 == time_of(R"("x": {"shape": [1, 256, 14, 14], "dtype": "f32"},
+                   "w": {"shape": [256, 256, 3, 3], "dtype": "f32"})",
+                                            conv, device_of_cycles()));
+}
+
 TEST_CASE("prediction, by hand: windows with their channels last are rows of a product") {
   // 132 x 128 pixels by 128 filters, of 9 steps: two blocks share the filters, so that each fetches
   // 192 lines of 128 bytes at 43 a cycle, while the tensor cores are busy for 512, which are hidden
