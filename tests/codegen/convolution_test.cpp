@@ -15,7 +15,6 @@ namespace fusecalc {
 namespace {
 
 using testing::contains;
-using testing::device_of;
 using testing::generated;
 using testing::graph_of;
 using testing::op_called;
@@ -451,9 +450,8 @@ TEST_CASE("what is read once or twice is not copied first") {
 TEST_CASE("few tiles of 32-bit floats are shared by the blocks of a cluster") {
   const auto made = [](const std::string& x, const std::string& weight,
                        ComputeCapability capability) {
-    const OpGraph graph = graph_of(list(x, weight, R"(, "padding": 1)", "", "conv2d", "f32"));
-    TrafficCounter counter(graph, device_of(capability));
-    return generate(counter, {0}, counter.device());
+    return generated(graph_of(list(x, weight, R"(, "padding": 1)", "", "conv2d", "f32")), {0},
+                     capability);
   };
   // Four tiles of 144 steps.
   const GeneratedKernel eight = made("[1, 256, 14, 14]", "[256, 256, 3, 3]", kHopper);
