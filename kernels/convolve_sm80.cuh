@@ -143,10 +143,11 @@ struct ConvolveSm80 {
       constexpr int kPerTap = kTogether / kPiece;
       const int number = kPerTap == 4 ? step : step * (4 / kPerTap) + chunk / kPerTap;
       const int channel = number / kTaps * kTogether + chunk % kPerTap * kPiece;
-      int tap = number % kTaps;
       // NVRTC (13.0) would replace it by number - number / kTaps * kTaps, step by step, and extend
       // parts of that to 64 bits that are negative as if they were not.
-      asm("" : "+r"(tap));
+      u32 rest = (u32)(number % kTaps);
+      asm("" : "+r"(rest));
+      const int tap = (int)rest;
       const int steps[3] = {tap / (shape.taps[1] * shape.taps[2]) * shape.dilation[0],
                             tap / shape.taps[2] % shape.taps[1] * shape.dilation[1],
                             tap % shape.taps[2] * shape.dilation[2]};
