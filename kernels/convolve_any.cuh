@@ -14,8 +14,8 @@
 // kFilters filters of each group and image.
 //
 // Traffic: neighbouring threads have neighbouring pixels, so that the lines of overlapping windows
-// come from the L1; filters are the same for most threads of a warp. kAcross: they have neighbouring
-// groups, for channels that lie next to each other.
+// come from the L1; filters are the same for most threads of a warp. kAcross: they have
+// neighbouring groups, for channels that lie next to each other.
 
 template <class Geometry, typename Acc, typename Element, typename Number, int kFilters,
           int kInLine, int kAlign, bool kAcross, class Operands, class Epilogue>

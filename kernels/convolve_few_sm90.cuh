@@ -189,7 +189,8 @@ struct ConvolveFewSm90 {
       for (int block = 0; block < kSplit; ++block) {
 #pragma unroll
         for (int i = 0; i < kChunk / 4; ++i) {
-          const float4 four = load_of_block(sums + (chunk * (kChunk / 4) + i) * 128 + threadIdx.x, block);
+          const float4 four =
+              load_of_block(sums + (chunk * (kChunk / 4) + i) * 128 + threadIdx.x, block);
           acc[4 * i] += four.x, acc[4 * i + 1] += four.y;
           acc[4 * i + 2] += four.z, acc[4 * i + 3] += four.w;
         }

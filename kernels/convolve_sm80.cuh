@@ -55,7 +55,7 @@ struct ConvolveSm80 {
   static constexpr int kPlaces = kTogether > 0 ? 0 : kPackedLine;
   static constexpr int kBlocksPerCluster = Blocks::kCount;
   static constexpr int kTileBytes = kStages * kBytesA + 2 * kBytesB + kPlaces * (int)sizeof(Place);
-  static constexpr int kSumBytes = Blocks::kCount > 1 ? kTileRows * kTileColumns * 4 : 0;
+  static constexpr int kSumBytes = Blocks::kCount > 1 ? kTileRows* kTileColumns * 4 : 0;
   static constexpr int kSharedBytes = kTileBytes > kSumBytes ? kTileBytes : kSumBytes;
   static_assert(kTogether % kPiece == 0 && kTileDepth % (kTogether > 0 ? kTogether : 1) == 0,
                 "a piece of depth is of one tap");
@@ -311,7 +311,6 @@ struct ConvolveSm80 {
     }
   }
 
-
   // fb[j]: 32 bytes of depth of 16 pixels.
   static __device__ __forceinline__ void multiply_slice(const u8* a, int m, int slice,
                                                         const u32 (&fb)[2][4],
@@ -382,8 +381,7 @@ struct ConvolveSm80 {
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
       if (Blocks::kCount > 1 && (e < begin || e >= end)) continue;
-      const bool inside =
-          image < shape.images && first + e < shape.pixels() && row < shape.filters;
+      const bool inside = image < shape.images && first + e < shape.pixels() && row < shape.filters;
       const i64 pixel = inside ? (i64)image * shape.pixels() + first + e : 0;
       float v[8];
 #pragma unroll

@@ -1,8 +1,8 @@
 // Few tiles of convolve_sm80 on sm_90a: the blocks of a cluster share the depth of each. Needs
 // hopper.cuh and convolve_sm80.cuh before it.
 //
-// 196 pixels of 256 channels in 3 x 3 windows by 256 filters are four tiles of f32, which take 209 us
-// on four multiprocessors.
+// 196 pixels of 256 channels in 3 x 3 windows by 256 filters are four tiles of f32, which take 209
+// us on four multiprocessors.
 
 template <int kBlocks>
 struct BlocksOfCluster {

@@ -222,8 +222,8 @@ struct WindowTiles {
 // window_tiles() are enough for most multiprocessors.
 std::uint64_t window_split(const ConvolutionSize& size, std::uint64_t multiprocessors);
 
-// Blocks of a cluster of convolve_sm80 that share the depth of each of so many tiles, in steps of 64
-// bytes: 1 where there are tiles for most multiprocessors, or no clusters.
+// Blocks of a cluster of convolve_sm80 that share the depth of each of so many tiles, in steps of
+// 64 bytes: 1 where there are tiles for most multiprocessors, or no clusters.
 std::uint64_t depth_split(std::uint64_t tiles, std::uint64_t steps, const Device& device);
 
 // Tiles of convolve_few_sm90, of which a block has one.
