@@ -134,17 +134,10 @@ std::optional<Bounds> operand_bounds(const Elementwise& function, const Bounds& 
   return std::nullopt;
 }
 
-}  // namespace
-
-Bounds common(const Bounds& a, const Bounds& b) {
-  const double low = std::max(a.low, b.low);
-  return {low, std::max(low, std::min(a.high, b.high))};
-}
-
-class IndexBounds::Search {
+class Search {
  public:
-  Search(const IndexBounds& bounds, const Found& found)
-      : graph_(bounds.graph_), given_(bounds.given_), found_(found) {}
+  Search(const OpGraph& graph, const std::vector<bool>& given, const FoundBounds& found)
+      : graph_(graph), given_(given), found_(found) {}
 
   void allow(TensorId tensor, const Bounds& allowed);
 
@@ -173,12 +166,12 @@ class IndexBounds::Search {
 
   const OpGraph& graph_;
   const std::vector<bool>& given_;
-  const Found& found_;
+  const FoundBounds& found_;
   std::unordered_map<TensorId, std::optional<Bounds>> known_;
   int steps_ = 0;
 };
 
-std::optional<Bounds> IndexBounds::Search::known(const Operand& operand, int depth) {
+std::optional<Bounds> Search::known(const Operand& operand, int depth) {
   if (operand.tensor == kNone) return Bounds{operand.number, operand.number};
   const Tensor& value = graph_.value_of(operand.tensor);
   if (value.type.dtype == DType::kBool) return Bounds{0, 1};
@@ -189,7 +182,7 @@ std::optional<Bounds> IndexBounds::Search::known(const Operand& operand, int dep
   return known_[id] = known_result(*op, id, depth + 1);
 }
 
-std::optional<Bounds> IndexBounds::Search::known_result(const Op& op, TensorId value, int depth) {
+std::optional<Bounds> Search::known_result(const Op& op, TensorId value, int depth) {
   const OpFamily family = op.row->family;
   if (family == OpFamily::kIota || family == OpFamily::kFull) {
     const auto at = [&](std::uint64_t element) {
@@ -211,7 +204,7 @@ std::optional<Bounds> IndexBounds::Search::known_result(const Op& op, TensorId v
   return function.unknown().empty() ? std::optional(function.results({})) : std::nullopt;
 }
 
-std::optional<Bounds> IndexBounds::Search::known_operands(const Op& op, int depth) {
+std::optional<Bounds> Search::known_operands(const Op& op, int depth) {
   std::optional<Bounds> all;
   for (const Operand& operand : op.operands) {
     const std::optional<Bounds> one = known(operand, depth);
@@ -221,13 +214,13 @@ std::optional<Bounds> IndexBounds::Search::known_operands(const Op& op, int dept
   return all;
 }
 
-Elementwise IndexBounds::Search::function_of(const Op& op, int depth) {
+Elementwise Search::function_of(const Op& op, int depth) {
   std::vector<std::optional<Bounds>> operands;
   for (const Operand& operand : op.operands) operands.push_back(known(operand, depth));
   return {op, std::move(operands)};
 }
 
-void IndexBounds::Search::allow(TensorId tensor, const Bounds& allowed) {
+void Search::allow(TensorId tensor, const Bounds& allowed) {
   if (++steps_ > kMostSteps) return;
   const TensorId value = graph_.tensor(tensor).value;
   const Op* const op = maker_of(value);
@@ -238,7 +231,7 @@ void IndexBounds::Search::allow(TensorId tensor, const Bounds& allowed) {
   }
 }
 
-void IndexBounds::Search::allow_operands(const Op& op, const Bounds& allowed) {
+void Search::allow_operands(const Op& op, const Bounds& allowed) {
   const OpFamily family = op.row->family;
   const bool elements = op.op_class == OpClass::kPointwise && op.row->reference != nullptr;
   if (moves(op) && op.row->access == Access::kGather) {
@@ -254,21 +247,21 @@ void IndexBounds::Search::allow_operands(const Op& op, const Bounds& allowed) {
   }
 }
 
-void IndexBounds::Search::allow_each(const Op& op, const Bounds& allowed) {
+void Search::allow_each(const Op& op, const Bounds& allowed) {
   for (const Operand& operand : op.operands) {
     if (operand.tensor != kNone) allow(operand.tensor, allowed);
   }
 }
 
 // Sums along a row of what is not negative.
-void IndexBounds::Search::allow_row(const Op& op, const Bounds& allowed) {
+void Search::allow_row(const Op& op, const Bounds& allowed) {
   const std::uint64_t terms =
       op.row->family == OpFamily::kScan ? ordered_rows(graph_, op).length : op.rows.row_length();
   if (terms == 0) return;
   allow(op.operands[0].tensor, {0, allowed.high / static_cast<double>(terms)});
 }
 
-void IndexBounds::Search::allow_elements(const Op& op, const Bounds& allowed) {
+void Search::allow_elements(const Op& op, const Bounds& allowed) {
   const Elementwise function = function_of(op, 0);
   const std::span<const std::size_t> unknown = function.unknown();
   if (unknown.empty()) return;
@@ -292,8 +285,8 @@ void IndexBounds::Search::allow_elements(const Op& op, const Bounds& allowed) {
 
 // The terms with the smaller factors, such as columns, get what fits between two multiples of the
 // next one; those with equal factors half of what there is.
-void IndexBounds::Search::allow_terms(const Op& op, const Elementwise& function,
-                                      std::span<const double> factors, const Bounds& allowed) {
+void Search::allow_terms(const Op& op, const Elementwise& function, std::span<const double> factors,
+                         const Bounds& allowed) {
   const Bounds known = function.results(std::vector<double>(factors.size()));
   Bounds left = {allowed.low - known.low, allowed.high - known.high};
   std::vector<std::pair<double, TensorId>> terms;
@@ -316,8 +309,16 @@ void IndexBounds::Search::allow_terms(const Op& op, const Elementwise& function,
   }
 }
 
-void IndexBounds::trace(TensorId index, const Bounds& allowed, const Found& found) const {
-  Search(*this, found).allow(index, allowed);
+}  // namespace
+
+Bounds common(const Bounds& a, const Bounds& b) {
+  const double low = std::max(a.low, b.low);
+  return {low, std::max(low, std::min(a.high, b.high))};
+}
+
+void trace_index(const OpGraph& graph, const std::vector<bool>& given, TensorId index,
+                 const Bounds& allowed, const FoundBounds& found) {
+  Search(graph, given, found).allow(index, allowed);
 }
 
 }  // namespace fusecalc

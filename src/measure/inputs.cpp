@@ -82,7 +82,7 @@ class Uses {
       if (scattered) use.scattered = scattered;
       use.ends = use.ends || ends;
     };
-    IndexBounds(graph_, given_).trace(op.operands[i].tensor, among, allow);
+    trace_index(graph_, given_, op.operands[i].tensor, among, allow);
   }
 
   const OpGraph& graph_;
