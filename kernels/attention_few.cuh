@@ -12,7 +12,7 @@
 //         work);
 //   }
 // `keys` and `values` are OperandRows<Element>, or PagedRows where a table tells where they lie.
-// Element: bf16 or f16. kHead: as for sm_80. A key head's rows, queries * heads / key_heads of
+// Element: bf16, f16 or f32. kHead: as for sm_80. A key head's rows, queries * heads / key_heads of
 // them, are at most kTileRows. Launch: kThreads threads, kSharedBytes of dynamic shared memory,
 // grid {kParts, key_heads, batches}: each block has `tiles` tiles of the visible keys. If kParts is
 // more than 1, `work` has kRowWorkspaceBytes for each row of the result's matrices and 4 bytes for
@@ -139,14 +139,14 @@ struct AttentionFew {
 #pragma unroll
     for (int i = 0; i < kStages - 1; ++i) fetch(i);
 
-    u32 held[kHead / 16][4];
+    u32 held[Tile::kSteps][4];
     uint4* const queries = reinterpret_cast<uint4*>(shared + kStages * kStageBytes + kStateBytes) +
-                           warp % kRowTiles * (kHead / 16) * 32 + lane;  // 32 apart
+                           warp % kRowTiles * Tile::kSteps * 32 + lane;  // 32 apart
     if (kHoldsQueries || key_warp == 0) {
       load_queries(q, place, row, held);
       if constexpr (!kHoldsQueries) {
 #pragma unroll
-        for (int d = 0; d < kHead / 16; ++d) memcpy(queries + d * 32, held[d], 16);
+        for (int d = 0; d < Tile::kSteps; ++d) memcpy(queries + d * 32, held[d], 16);
       }
     }
     const ScoreRows rows{{place.head_of(row), place.head_of(row + 8)},
@@ -163,16 +163,14 @@ struct AttentionFew {
       const u8* const keys = shared + i % kStages * kStageBytes + key_warp * 16 * Tile::kLineBytes;
       const int key = (first + i) * kTileKeys + key_warp * 16;
       float s[8] = {};
-#pragma unroll
-      for (int d = 0; d < kHead / 16; ++d) {
-        u32 a[4];
+      const auto load = [&](int d, u32(&a)[4]) {
         if constexpr (kHoldsQueries) {
           memcpy(a, held[d], 16);
         } else {
           memcpy(a, queries + d * 32, 16);
         }
-        Tile::multiply_keys(s, a, keys, d);
-      }
+      };
+      Tile::multiply_keys(s, load, keys);
       Tile::template weigh_scores<kCausal>(score_blocks, softmax, to_log2, key, s, o);
       Tile::weigh_values(o, s, keys + kOperandBytes);
     }
@@ -195,7 +193,7 @@ struct AttentionFew {
   // As operands of mma: rows `row` and the eighth after it.
   static __device__ __forceinline__ void load_queries(const OperandRows<Element>& q,
                                                       const Place& place, int row,
-                                                      u32 (&a)[kHead / 16][4]) {
+                                                      u32 (&a)[Tile::kSteps][4]) {
 #pragma unroll
     for (int x = 0; x < 4; ++x) {
       const int r = row + x % 2 * 8;
@@ -203,8 +201,8 @@ struct AttentionFew {
       const Element* const line =
           inside ? q.of(place.batch, place.head_of(r)).at(place.query_of(r)) : q.first;
 #pragma unroll
-      for (int d = 0; d < kHead / 16; ++d) {
-        const int column = d * 16 + x / 2 * 8 + threadIdx.x % 4 * 2;
+      for (int d = 0; d < Tile::kSteps; ++d) {
+        const int column = (d * 8 + x / 2 * 4 + (int)threadIdx.x % 4) * (Tile::kOfChunk / 4);
         a[d][x] = inside && column < place.shape.size
                       ? load_input(reinterpret_cast<const u32*>(line + column))
                       : 0u;

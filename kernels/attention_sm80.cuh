@@ -8,7 +8,7 @@
 //     AttentionSm80<Element, kHead, kCausal, Scores, Epilogue>::run(q, k, v, shape, strides,
 //                                                                   Scores{...}, Epilogue{...});
 //   }
-// Element: bf16 or f16. Launch: kThreads threads, kSharedBytes of dynamic shared memory, grid
+// Element: bf16, f16 or f32. Launch: kThreads threads, kSharedBytes of dynamic shared memory, grid
 // {ceil(queries / kTileRows), heads, batches}. Rows are multiples of 16 bytes apart and begin at
 // one.
 //
@@ -40,14 +40,30 @@ struct OperandRows {
   __device__ __forceinline__ const Element* at(int line) const { return first + line * row; }
 };
 
+// What an operand's elements are multiplied as.
+template <typename Element>
+struct AttentionProduct {
+  typedef Element Type;
+};
+template <>
+struct AttentionProduct<f32> {
+  typedef exact_f32 Type;
+};
+
 // A tile of a kernel's operand in shared memory, kHead elements a line, and its products.
 template <typename Element, int kHead>
 struct AttentionTile {
-  static constexpr int kLineBytes = kHead * 2;
+  typedef typename AttentionProduct<Element>::Type Product;
+  static constexpr int kLineBytes = kHead * (int)sizeof(Element);
+  static constexpr int kOfChunk = 16 / (int)sizeof(Element);  // elements
+  static constexpr int kSteps = kLineBytes / 32;              // of a product over a line
+  static constexpr bool kWords = sizeof(Element) == 4;
+  static constexpr int kAtOnce = 8;  // sums of 32-bit elements' products that are interleaved
 
-  // The offset of 16-byte chunk `chunk` of a line: eight lines' equal chunks never share a bank.
+  // The offset of 16-byte chunk `chunk` of a line: eight lines' equal chunks never share a bank,
+  // nor do four lines' pairs of chunks, each of every second line.
   static __device__ __forceinline__ int place(int line, int chunk) {
-    const int swap = kHead % 64 == 0 ? line & 7 : (line >> 1) & 3;
+    const int swap = kLineBytes % 128 == 0 ? line & 7 : (line >> 1) & 3;
     return line * kLineBytes + ((chunk ^ swap) << 4);
   }
 
@@ -56,28 +72,43 @@ struct AttentionTile {
   template <int kLines, int kThreads, class Rows>
   static __device__ __forceinline__ void fetch(u8* to, const Rows& rows, int line0, int lines,
                                                int size) {
-    constexpr int kChunks = kHead / 8;
+    constexpr int kChunks = kHead / kOfChunk;
 #pragma unroll 8
     for (int i = 0; i < kLines * kChunks / kThreads; ++i) {
       const int piece = threadIdx.x + i * kThreads;
       const int line = piece / kChunks, chunk = piece % kChunks;
-      const bool inside = line0 + line < lines && chunk * 8 < size;
+      const bool inside = line0 + line < lines && chunk * kOfChunk < size;
       copy_async<16>(to + place(line, chunk),
-                     inside ? rows.at(line0 + line) + chunk * 8 : rows.first, inside ? 16 : 0);
+                     inside ? rows.at(line0 + line) + chunk * kOfChunk : rows.first,
+                     inside ? 16 : 0);
     }
   }
 
-  // Adds elements 16 d..16 d + 15 of the products of 16 queries, `a`, with kCount * 2 keys.
-  template <int kCount>
-  static __device__ __forceinline__ void multiply_keys(float (&s)[kCount], const u32 (&a)[4],
-                                                       const u8* keys, int d) {
+  // Adds the products of 16 queries with kCount * 2 keys; load(d, a) loads the operand of step d.
+  template <int kCount, class Load>
+  static __device__ __forceinline__ void multiply_keys(float (&s)[kCount], const Load& load,
+                                                       const u8* keys) {
+    constexpr int kPairs = kWords ? kCount / 8 : 1;  // of groups of eight keys, at once
+    constexpr int kDeep = kWords && kPairs < kAtOnce / 2 ? kAtOnce / 2 / kPairs : 1;
     const int lane = threadIdx.x % 32;
 #pragma unroll
-    for (int j = 0; j < kCount / 8; ++j) {
-      u32 b[4];
-      load_matrices(keys + place(j * 16 + lane % 8 + lane / 16 * 8, d * 2 + lane / 8 % 2), b);
-      multiply(group(s, 2 * j), a, b[0], b[1], Element{});
-      multiply(group(s, 2 * j + 1), a, b[2], b[3], Element{});
+    for (int d = 0; d < kSteps; d += kDeep) {
+      u32 a[kDeep][4];
+#pragma unroll
+      for (int i = 0; i < kDeep; ++i) load(d + i, a[i]);
+#pragma unroll
+      for (int j = 0; j < kCount / 8; j += kPairs) {
+        u32 b[kDeep][kPairs][4];
+#pragma unroll
+        for (int i = 0; i < kDeep * kPairs; ++i) {
+          const int line = (j + i % kPairs) * 16 + lane % 8 + lane / 16 * 8;
+          const int chunk = (d + i / kPairs) * 2 + lane / 8 % 2;
+          load_matrices(keys + place(line, chunk), b[i / kPairs][i % kPairs]);
+        }
+        multiply_all<2 * kPairs>(
+            [&](int, int x) -> float(&)[4] { return group(s, 2 * j + x); }, a,
+            [&](int i, int x, int word) { return b[i][x / 2][x % 2 * 2 + word]; }, Product{});
+      }
     }
   }
 
@@ -100,6 +131,18 @@ struct AttentionTile {
   static __device__ __forceinline__ void weigh_values(float (&o)[kHead / 2],
                                                       const float (&weights)[kCount],
                                                       const u8* values) {
+    if constexpr (kWords) {
+      weigh_words(o, weights, values);
+    } else {
+      weigh_pairs(o, weights, values);
+    }
+  }
+
+  // 16 keys a step. Neighbouring weights are one operand.
+  template <int kCount>
+  static __device__ __forceinline__ void weigh_pairs(float (&o)[kHead / 2],
+                                                     const float (&weights)[kCount],
+                                                     const u8* values) {
     const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int j = 0; j < kCount / 8; ++j) {
@@ -113,8 +156,43 @@ struct AttentionTile {
         u32 b[4];
         load_matrices_transposed(
             values + place(j * 16 + lane % 8 + lane / 8 % 2 * 8, d * 2 + lane / 16), b);
-        multiply(group(o, 2 * d), a, b[0], b[1], Element{});
-        multiply(group(o, 2 * d + 1), a, b[2], b[3], Element{});
+        multiply(group(o, 2 * d), a, b[0], b[1], Product{});
+        multiply(group(o, 2 * d + 1), a, b[2], b[3], Product{});
+      }
+    }
+  }
+
+  // 8 keys a step. A sum does not depend on its order: a lane's two keys, neighbours, are numbers
+  // lane % 4 and four after it of the step.
+  template <int kCount>
+  static __device__ __forceinline__ void weigh_words(float (&o)[kHead / 2],
+                                                     const float (&weights)[kCount],
+                                                     const u8* values) {
+    constexpr int kWide = kHead / 8 % kAtOnce == 0 ? kAtOnce : kAtOnce / 2;  // groups of a line
+    constexpr int kDeep = kAtOnce / kWide;
+    const int lane = threadIdx.x % 32;
+    const u8* const from = values + lane / 4 % 4 * 4;
+#pragma unroll
+    for (int j = 0; j < kCount / 4; j += kDeep) {
+      u32 a[kDeep][4];
+#pragma unroll
+      for (int i = 0; i < kDeep; ++i) {
+        const float* const w = weights + 4 * (j + i);
+        a[i][0] = __float_as_uint(w[0]), a[i][1] = __float_as_uint(w[2]);
+        a[i][2] = __float_as_uint(w[1]), a[i][3] = __float_as_uint(w[3]);
+      }
+#pragma unroll
+      for (int d = 0; d < kHead / 8; d += kWide) {
+        u32 b[kAtOnce][2];
+#pragma unroll
+        for (int i = 0; i < 2 * kAtOnce; ++i) {
+          const int key = (j + i / (2 * kWide)) * 8 + lane % 4 * 2 + i % 2;
+          const int chunk = (d + i / 2 % kWide) * 2 + lane / 16;
+          b[i / 2][i % 2] = *reinterpret_cast<const u32*>(from + place(key, chunk));
+        }
+        multiply_all<kWide>([&](int, int x) -> float(&)[4] { return group(o, d + x); }, a,
+                            [&](int i, int x, int word) { return b[i * kWide + x][word]; },
+                            Product{});
       }
     }
   }
@@ -128,9 +206,11 @@ struct AttentionTile {
 template <typename Element, int kHead, bool kCausal, class Scores, class Epilogue>
 struct AttentionSm80 {
   typedef AttentionTile<Element, kHead> Tile;
-  static constexpr int kWarps = kHead <= 128 ? 8 : 4;
+  static constexpr bool kShort = kHead <= 128;
+  static constexpr int kWarps = kShort && !Tile::kWords ? 8 : 4;
   static constexpr int kTileRows = 16 * kWarps;
-  static constexpr int kTileKeys = kHead <= 128 ? 64 : 32;  // limited by registers
+  // Limited by registers and, of f32, by shared memory.
+  static constexpr int kTileKeys = (kShort ? 64 : 32) / (Tile::kWords ? 2 : 1);
   static constexpr int kThreads = 32 * kWarps;
   static constexpr int kSharedBytes = (kTileRows + 2 * kTileKeys) * Tile::kLineBytes;
 
@@ -175,12 +255,10 @@ struct AttentionSm80 {
       __syncthreads();  // the keys have arrived, and all have read the previous values
       fetch<kTileKeys>(tile_v, v, strides.v_row, key, shape.keys, shape.value_size);
       float s[kTileKeys / 2] = {};
-#pragma unroll
-      for (int d = 0; d < kHead / 16; ++d) {
-        u32 a[4];
+      const auto load = [&](int d, u32(&a)[4]) {
         load_matrices(tile_q + Tile::place(warp * 16 + lane % 16, d * 2 + lane / 16), a);
-        Tile::multiply_keys(s, a, tile_k, d);
-      }
+      };
+      Tile::multiply_keys(s, load, tile_k);
       Tile::template weigh_scores<kCausal>(score_blocks, softmax, to_log2, key, s, o);
       copies_wait<0>();
       __syncthreads();  // the values have arrived, and all have read the keys

@@ -156,7 +156,9 @@ struct ContractSkinnySm90 {
         for (int r = 0; r < kSplit; ++r) {
 #pragma unroll
           for (int half = 0; half < 2; ++half) {
-            const float4 part = load_sums(sums + row * kLine + column + half * 4, r);
+            const float4* const at =
+                reinterpret_cast<const float4*>(sums + row * kLine + column + half * 4);
+            const float4 part = kSplit > 1 ? load_of_block(at, r) : *at;
             v[half * 4] += part.x;
             v[half * 4 + 1] += part.y;
             v[half * 4 + 2] += part.z;
@@ -179,19 +181,5 @@ struct ContractSkinnySm90 {
         if (inside && column == 0) epilogue.row_done(batch, row, tile, reduced);
       }
     }
-  }
-
-  // Four sums of block `rank` of the cluster.
-  static __device__ __forceinline__ float4 load_sums(const float* at, int rank) {
-    if constexpr (kSplit == 1) return *reinterpret_cast<const float4*>(at);
-    float4 part;
-    asm volatile(
-        "{\n.reg .b32 remote;\n"
-        "mapa.shared::cluster.u32 remote, %4, %5;\n"
-        "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [remote];\n}"
-        : "=f"(part.x), "=f"(part.y), "=f"(part.z), "=f"(part.w)
-        : "r"(shared_address(at)), "r"(rank)
-        : "memory");
-    return part;
   }
 };

@@ -256,48 +256,9 @@ struct ContractSm80 {
   }
 
   static __device__ __forceinline__ void multiply_slice(Sums& acc, const Fragments& f) {
-#pragma unroll
-    for (int i = 0; i < kFragmentsA; ++i) multiply_row(acc[i], f.a[i], f.b, Product{});
-  }
-  template <typename T>
-  static __device__ __forceinline__ void multiply_row(float (&acc)[2 * kFragmentsB][4],
-                                                      const u32 (&a)[4],
-                                                      const u32 (&b)[kFragmentsB][4], T) {
-#pragma unroll
-    for (int j = 0; j < 2 * kFragmentsB; ++j) {
-      multiply(acc[j], a, b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1], T{});
-    }
-  }
-  // Products that add to the same sums lie apart, so that none waits for the one before.
-  static __device__ __forceinline__ void multiply_row(float (&acc)[2 * kFragmentsB][4],
-                                                      const u32 (&a)[4],
-                                                      const u32 (&b)[kFragmentsB][4], exact_f32) {
-    u32 high[4], low[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      high[i] = tf32_part(a[i]);
-      low[i] = tf32_rest(a[i], high[i]);
-    }
-    float part[2 * kFragmentsB][4] = {};
-    const auto b_at = [&](int j, int i) { return b[j / 2][j % 2 * 2 + i]; };
-#pragma unroll
-    for (int j = 0; j < 2 * kFragmentsB; ++j) {
-      multiply(part[j], low, tf32_part(b_at(j, 0)), tf32_part(b_at(j, 1)), tf32{});
-    }
-#pragma unroll
-    for (int j = 0; j < 2 * kFragmentsB; ++j) {
-      const u32 c0 = tf32_part(b_at(j, 0)), c1 = tf32_part(b_at(j, 1));
-      multiply(part[j], high, tf32_rest(b_at(j, 0), c0), tf32_rest(b_at(j, 1), c1), tf32{});
-    }
-#pragma unroll
-    for (int j = 0; j < 2 * kFragmentsB; ++j) {
-      multiply(part[j], high, tf32_part(b_at(j, 0)), tf32_part(b_at(j, 1)), tf32{});
-    }
-#pragma unroll
-    for (int j = 0; j < 2 * kFragmentsB; ++j) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) acc[j][i] += part[j][i];
-    }
+    multiply_all<2 * kFragmentsB>(
+        [&](int i, int j) -> float(&)[4] { return acc[i][j]; }, f.a,
+        [&](int, int j, int word) { return f.b[j / 2][j % 2 * 2 + word]; }, Product{});
   }
 
   // Groups of warps that share k leave their sums to the first. Whether this warp is of that.

@@ -322,13 +322,8 @@ struct ConvolveSm80 {
       load_matrices(a + place(m + i * 16 + lane % 8 + (q & 1) * 8, slice * 32 + (q >> 1) * 16),
                     fa[i]);
     }
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        multiply(acc[i][j], fa[i], fb[j / 2][j % 2 * 2], fb[j / 2][j % 2 * 2 + 1], Product{});
-      }
-    }
+    multiply_all<4>([&](int i, int j) -> float(&)[4] { return acc[i][j]; }, fa,
+                    [&](int, int j, int word) { return fb[j / 2][j % 2 * 2 + word]; }, Product{});
   }
 
   // A warp has 64 filters of 32 pixels, and finishes 16 at a time, in two parts.

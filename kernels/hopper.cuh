@@ -342,7 +342,7 @@ struct Wgmma;
   }
 // Operands of eight bits are K-major, and the sum keeps some fourteen bits of its mantissa; so are
 // those of 32, which enter as tf32 (a map of that type rounds them).
-#define FUSECALC_WGMMA_ALONG(kN, T, kDepth, kName, N0, N1, N2)                                  \
+#define FUSECALC_WGMMA_ALONG(kN, T, kDepth, kName, N0, N1, N2, N3, N4, N5, N6)                  \
   template <bool kTransposedA, bool kTransposedB>                                               \
   static __device__ __forceinline__ void shared(float(&d)[kN / 2], u64 a, u64 b, int keep, T) { \
     static_assert(!kTransposedA && !kTransposedB, "lines run along k");                         \
@@ -352,15 +352,27 @@ struct Wgmma;
                  " {" FUSECALC_LIST##kN "}, %" #N0 ", %" #N1 ", p, 1, 1;\n}"                    \
                  : FUSECALC_ACC_##kN                                                            \
                  : "l"(a), "l"(b), "r"(keep));                                                  \
+  }                                                                                             \
+  template <bool kTransposedB>                                                                  \
+  static __device__ __forceinline__ void registers(float(&d)[kN / 2], const u32(&a)[4], u64 b,  \
+                                                   int keep, T) {                               \
+    static_assert(!kTransposedB, "lines run along k");                                          \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #N5                                       \
+                 ", 0;\n"                                                                       \
+                 "wgmma.mma_async.sync.aligned.m64n" #kN "k" #kDepth ".f32." #kName "." #kName  \
+                 " {" FUSECALC_LIST##kN "}, {%" #N0 ", %" #N1 ", %" #N2 ", %" #N3 "}, %" #N4    \
+                                        ", p, 1, 1;\n}"                                         \
+                 : FUSECALC_ACC_##kN                                                            \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(keep));              \
   }
-#define FUSECALC_WGMMA_ALL(kN, N0, N1, N2, ...)              \
-  template <>                                                \
-  struct Wgmma<kN> {                                         \
-    FUSECALC_WGMMA(kN, bf16, N0, N1, N2, __VA_ARGS__)        \
-    FUSECALC_WGMMA(kN, f16, N0, N1, N2, __VA_ARGS__)         \
-    FUSECALC_WGMMA_ALONG(kN, fp8_e4m3, 32, e4m3, N0, N1, N2) \
-    FUSECALC_WGMMA_ALONG(kN, fp8_e5m2, 32, e5m2, N0, N1, N2) \
-    FUSECALC_WGMMA_ALONG(kN, f32, 8, tf32, N0, N1, N2)       \
+#define FUSECALC_WGMMA_ALL(kN, N0, N1, N2, ...)                           \
+  template <>                                                             \
+  struct Wgmma<kN> {                                                      \
+    FUSECALC_WGMMA(kN, bf16, N0, N1, N2, __VA_ARGS__)                     \
+    FUSECALC_WGMMA(kN, f16, N0, N1, N2, __VA_ARGS__)                      \
+    FUSECALC_WGMMA_ALONG(kN, fp8_e4m3, 32, e4m3, N0, N1, N2, __VA_ARGS__) \
+    FUSECALC_WGMMA_ALONG(kN, fp8_e5m2, 32, e5m2, N0, N1, N2, __VA_ARGS__) \
+    FUSECALC_WGMMA_ALONG(kN, f32, 8, tf32, N0, N1, N2, __VA_ARGS__)       \
   };
 FUSECALC_WGMMA_ALL(16, 8, 9, 10, 11, 12, 13, 14)
 FUSECALC_WGMMA_ALL(32, 16, 17, 18, 19, 20, 21, 22)

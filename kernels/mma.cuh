@@ -56,9 +56,9 @@ __device__ __forceinline__ void load_matrices_transposed(const void* at, u32 (&r
 // D[16][8] += A[16][k] B[k][8], k being 32 bytes of operand: 32 steps of fp8 (from sm_89 on), 16 of
 // bf16 and f16, 8 of f32, which enters as tf32.
 struct tf32 {};
-#define FUSECALC_MMA(kDepth, kName, T)                                                          \
+#define FUSECALC_MMA(kBepth, kName, T)                                                          \
   __device__ __forceinline__ void multiply(float(&d)[4], const u32(&a)[4], u32 b0, u32 b1, T) { \
-    asm volatile("mma.sync.aligned.m16n8k" #kDepth ".row.col.f32." #kName "." #kName            \
+    asm volatile("mma.sync.aligned.m16n8k" #kBepth ".row.col.f32." #kName "." #kName            \
                  ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"         \
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                               \
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));               \
@@ -100,20 +100,53 @@ __device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], u32 b
   for (int i = 0; i < 4; ++i) high[i] = to_tf32(a[i]);
   multiply(d, high, to_tf32(b0), to_tf32(b1), tf32{});
 }
-__device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1,
-                                         exact_f32) {
-  u32 high[4], low[4];
+
+// Adds products of kA A with kB B each to sums: to sum(i, j), float (&)[4], that of A number i with
+// its B number j, whose words are b(i, j, 0) and b(i, j, 1).
+template <int kB, int kA, class Sum, class Words, typename T>
+__device__ __forceinline__ void multiply_all(const Sum& sum, const u32 (&a)[kA][4], const Words& b,
+                                             T) {
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    high[i] = tf32_part(a[i]);
-    low[i] = tf32_rest(a[i], high[i]);
+  for (int i = 0; i < kA; ++i) {
+#pragma unroll
+    for (int j = 0; j < kB; ++j) multiply(sum(i, j), a[i], b(i, j, 0), b(i, j, 1), T{});
   }
-  const u32 c0 = tf32_part(b0), c1 = tf32_part(b1);
-  // The tensor cores truncate when they add; the sum over k is therefore computed outside of them.
-  float part[4] = {};
-  multiply(part, low, c0, c1, tf32{});
-  multiply(part, high, tf32_rest(b0, c0), tf32_rest(b1, c1), tf32{});
-  multiply(part, high, c0, c1, tf32{});
+}
+// Products that add to the same sums lie apart, so that none waits for the one before. The tensor
+// cores truncate when they add; the sum over k is therefore computed outside of them.
+template <int kB, int kA, class Sum, class Words>
+__device__ __forceinline__ void multiply_all(const Sum& sum, const u32 (&a)[kA][4], const Words& b,
+                                             exact_f32) {
+  u32 high[kA][4], low[kA][4];
 #pragma unroll
-  for (int i = 0; i < 4; ++i) d[i] += part[i];
+  for (int i = 0; i < kA; ++i) {
+#pragma unroll
+    for (int x = 0; x < 4; ++x) {
+      high[i][x] = tf32_part(a[i][x]);
+      low[i][x] = tf32_rest(a[i][x], high[i][x]);
+    }
+  }
+  float part[kA][kB][4] = {};
+  const auto add = [&](const u32(&of)[kA][4], bool rests) {
+#pragma unroll
+    for (int i = 0; i < kA; ++i) {
+#pragma unroll
+      for (int j = 0; j < kB; ++j) {
+        const u32 b0 = b(i, j, 0), b1 = b(i, j, 1), c0 = tf32_part(b0), c1 = tf32_part(b1);
+        multiply(part[i][j], of[i], rests ? tf32_rest(b0, c0) : c0, rests ? tf32_rest(b1, c1) : c1,
+                 tf32{});
+      }
+    }
+  };
+  add(low, false);
+  add(high, true);
+  add(high, false);
+#pragma unroll
+  for (int i = 0; i < kA; ++i) {
+#pragma unroll
+    for (int j = 0; j < kB; ++j) {
+#pragma unroll
+      for (int x = 0; x < 4; ++x) sum(i, j)[x] += part[i][j][x];
+    }
+  }
 }

@@ -31,19 +31,28 @@ def attention_shape(d, most_batches=16):
     return d.size(1, min(most_batches, most)), heads, length, head
 
 
-def attention_case(b, h, g, length, p, **how):
-    return Case(text("bf16", b, f"{h}/{g}" if g != h else h, length, p),
-                listed("bf16", {"q": [b, h, length, p], "k": [b, g, length, p],
-                                "v": [b, g, length, p]},
-                       [op("attention", ["q", "k", "v"], "y", causal=True)], "y"),
+def attention_case(b, h, g, length, p, dtype="bf16", libraries=("flash", "cudnn"), **how):
+    return Case(text(dtype, b, f"{h}/{g}" if g != h else h, length, p),
+                listed(dtype, {"q": [b, h, length, p], "k": [b, g, length, p],
+                               "v": [b, g, length, p]},
+                       [op("attention", ["q", "k", "v"], "y",
+                           causal=how.get("is_causal", False))], "y"),
                 lambda q, k, v: F.scaled_dot_product_attention(q, k, v, **how),
-                backends("flash", "cudnn", **how))
+                backends(*libraries, **how))
 
 
 @kind("attention, causal")
 def attention_causal(d):
     b, h, length, p = attention_shape(d)
     return attention_case(b, h, h, length, p, is_causal=True)
+
+
+@kind("attention, f32")
+def attention_f32(d):
+    h, p, length = d.any(8, 12, 16), d.any(64, 64, 128), d.within(128, 4096, 8)
+    b = d.size(1, max(1, min(16, int(2e11 / (4 * h * length * length * p)))))
+    return attention_case(b, h, h, length, p, dtype="f32", libraries=("efficient",),
+                          is_causal=d.any(False, True))
 
 
 @kind("attention, grouped heads")

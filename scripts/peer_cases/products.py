@@ -7,12 +7,12 @@ torch = F = None  # load_torch() sets them
 INT4_GROUP = 128
 
 
-def product_text(m, n, k):
-    return f"bf16 {m}x{k} to {n}"
+def product_text(m, n, k, dtype="bf16"):
+    return f"{dtype} {m}x{k} to {n}"
 
 
-def linear_case(d, activation, **attributes):
-    m, n, k = d.product()
+def linear_case(d, activation, dtype="bf16", **attributes):
+    m, n, k = d.product(high=2e12 if dtype == "bf16" else 2e11)
     tanh = attributes.get("approximate") == "tanh"
     apply = {"gelu": lambda x: F.gelu(x, **attributes), "silu": lambda x: F.silu(x),
              "relu": lambda x: F.relu(x)}[activation]
@@ -20,8 +20,8 @@ def linear_case(d, activation, **attributes):
     if activation == "relu" or tanh:
         libraries["_addmm_activation"] = lambda x, w, b: lambda: torch._addmm_activation(
             b, x, w.t(), use_gelu=tanh)
-    return Case(product_text(m, n, k),
-                listed("bf16", {"x": [m, k], "w": [n, k], "b": [n]},
+    return Case(product_text(m, n, k, dtype),
+                listed(dtype, {"x": [m, k], "w": [n, k], "b": [n]},
                        [op("linear", ["x", "w", "b"], "h"),
                         op(activation, ["h"], "y", **attributes)], "y"),
                 lambda x, w, b: apply(F.linear(x, w, b)), libraries)
@@ -30,6 +30,11 @@ def linear_case(d, activation, **attributes):
 @kind("linear + gelu")
 def linear_gelu(d):
     return linear_case(d, "gelu")
+
+
+@kind("linear + gelu, f32")
+def linear_gelu_f32(d):
+    return linear_case(d, "gelu", dtype="f32")
 
 
 @kind("linear + gelu, tanh")

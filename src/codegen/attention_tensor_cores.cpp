@@ -29,7 +29,8 @@ std::string AttentionWriter::pointer_of(const OperandStrides& strides) {
 }
 
 bool AttentionWriter::fits_copy_engine() const {
-  if (device_.capability != kHopper || head_ < 64) return false;
+  if (device_.capability != kHopper) return false;
+  if (has_words() ? head_ > kMostWordsHead : head_ < 64) return false;
   return std::ranges::all_of(std::array{q_, k_, v_}, [&](const OperandStrides& strides) {
     const bool repeats = (parts_.batches > 1 && strides.batch == 0) ||
                          (parts_.heads > 1 && strides.head == 0 && parts_.key_heads > 1);
@@ -39,13 +40,14 @@ bool AttentionWriter::fits_copy_engine() const {
 
 MappedTensor AttentionWriter::map_of(const OperandStrides& strides, const Matrices& operand,
                                      std::uint64_t heads, std::uint32_t box) const {
-  const auto bytes = [](std::uint64_t apart) { return apart > 0 ? apart * 2 : 16; };
+  constexpr std::uint32_t kLineBytes = 128;
+  const auto bytes = [&](std::uint64_t apart) { return apart > 0 ? apart * element_bytes_ : 16; };
   return {.storage = graph_.storage_of(strides.tensor),
           .dtype = graph_.tensors[strides.tensor].type.dtype,
-          .offset = strides.offset * 2,
+          .offset = strides.offset * element_bytes_,
           .extents = {operand.columns, operand.lines, heads, parts_.batches},
           .strides = {bytes(strides.row), bytes(strides.head), bytes(strides.batch)},
-          .box = {64, box, 1, 1}};
+          .box = {kLineBytes / static_cast<std::uint32_t>(element_bytes_), box, 1, 1}};
 }
 
 std::string AttentionWriter::entry(std::string_view bounds, std::string_view parameters,
@@ -60,14 +62,14 @@ std::string AttentionWriter::entry(std::string_view bounds, std::string_view par
 
 void AttentionWriter::write_sm90() {
   const auto rows = static_cast<std::uint32_t>(sm90_rows());
-  const bool alone = attends_alone(head_, plain(), rows);
+  const bool alone = has_words() || attends_alone(head_, plain(), rows);
   const auto keys = static_cast<std::uint32_t>(tile_keys());
   result_.maps = {map_of(q_, parts_.operands[0], parts_.heads, rows),
                   map_of(k_, parts_.operands[1], parts_.key_heads, keys),
                   map_of(v_, parts_.operands[2], parts_.key_heads, keys)};
-  const std::uint32_t boxes = (static_cast<std::uint32_t>(head_) + 63) / 64;
+  const std::uint64_t line = ceil_div(head_ * element_bytes_, 128) * 128;
   const KernelFacts facts{.threads = alone ? 128 : 128 + rows * 2,
-                          .shared_bytes = (rows + 4 * keys) * boxes * 128 + 128,
+                          .shared_bytes = (has_words() ? 7 * rows : rows + 4 * keys) * line + 128,
                           .tile_rows = rows,
                           .tile_keys = keys};
   result_.source.architecture_bound = true;
@@ -80,9 +82,9 @@ void AttentionWriter::write_sm90() {
   result_.blocks = ceil_div(parts_.queries, rows);
   if (parts_.causal) {
     const std::uint64_t heads = parts_.batches * parts_.heads;
-    const std::uint64_t together =
-        heads_together(heads, parts_.heads / parts_.key_heads,
-                       parts_.keys * (parts_.size + parts_.value_size) * 2, device_.l2_bytes);
+    const std::uint64_t together = heads_together(
+        heads, parts_.heads / parts_.key_heads,
+        parts_.keys * (parts_.size + parts_.value_size) * element_bytes_, device_.l2_bytes);
     result_.blocks_y = static_cast<unsigned>(std::exchange(result_.blocks, together));
     result_.blocks_z = static_cast<unsigned>(ceil_div(heads, together));
   }
@@ -91,6 +93,7 @@ void AttentionWriter::write_sm90() {
 
 // Of a block.
 std::uint64_t AttentionWriter::sm90_rows() const {
+  if (has_words()) return kWordsTile;
   return attention_rows(head_, plain(),
                         {.heads = parts_.heads * parts_.batches,
                          .queries = parts_.queries,
@@ -101,7 +104,7 @@ std::uint64_t AttentionWriter::sm90_rows() const {
 }
 
 std::uint64_t AttentionWriter::tile_keys() const {
-  return attention_tile_keys(head_, plain(), parts_.keys);
+  return has_words() ? kWordsTile : attention_tile_keys(head_, plain(), parts_.keys);
 }
 
 std::string AttentionWriter::strides() const {
@@ -111,10 +114,9 @@ std::string AttentionWriter::strides() const {
 }
 
 void AttentionWriter::write_sm80() {
-  const std::uint64_t rows = head_ <= 128 ? 128 : 64;
-  const std::uint64_t keys = head_ <= 128 ? 64 : 32;
+  const auto [rows, keys] = mma_attention(head_, element_bytes_);
   const KernelFacts facts{.threads = rows * 2,
-                          .shared_bytes = (rows + 2 * keys) * head_ * 2,
+                          .shared_bytes = (rows + 2 * keys) * head_ * element_bytes_,
                           .tile_rows = rows,
                           .tile_keys = keys};
   result_.source.text += facts.asserted_of("Attention") + strides();
@@ -126,9 +128,15 @@ void AttentionWriter::write_sm80() {
   result_.schedule = fmt::format("attention with mma, {} queries per block", rows);
 }
 
+// Of the operands.
+std::string_view AttentionWriter::element() const {
+  return name_of(graph_.tensors[q_.tensor].type.dtype);
+}
+
 std::optional<FewQueries> AttentionWriter::few_queries() const {
   const std::uint64_t rows = parts_.queries * (parts_.heads / parts_.key_heads);
-  const std::optional<FewTiling> tiling = few_tiling(rows, head_, device_.on_chip_bytes);
+  const std::optional<FewTiling> tiling =
+      few_tiling(rows, head_, element_bytes_, device_.on_chip_bytes);
   if (!tiling) return std::nullopt;
   FewQueries few{.tiling = *tiling};
   const std::uint64_t seen = parts_.causal ? parts_.window + parts_.queries - 1 : parts_.keys;
@@ -193,8 +201,36 @@ bool AttentionWriter::fits_tensor_cores() {
   k_ = found->operands[1];
   v_ = found->operands[2];
   head_ = found->head;
+  element_bytes_ = found->element_bytes;
   parts_.key_heads = k_.heads;
   return true;
+}
+
+AttentionWriter::BuildingBlock AttentionWriter::few_block(const FewQueries& few) const {
+  return {.files = {"attention", "mma", "attention_sm80", "attention_few"},
+          .type = fmt::format("AttentionFew<{}, {}, {}, {}, {}", element(), head_,
+                              few.tiling.row_tiles, few.tiling.stages, few.keys.parts)};
+}
+
+AttentionWriter::BuildingBlock AttentionWriter::sm90_block() const {
+  if (has_words()) {
+    return {.files = {"attention", "mma", "hopper", "attention_words_sm90"},
+            .type = fmt::format("AttentionWordsSm90<{}", head_)};
+  }
+  BuildingBlock block{.files = {"attention", "hopper", "attention_sm90"}, .type = {}};
+  if (attends_alone(head_, plain(), sm90_rows())) {
+    block.files.emplace_back("attention_alone_sm90");
+    block.type = fmt::format("AttentionAloneSm90<{}, {}", element(), tile_keys());
+  } else {
+    block.type = fmt::format("AttentionSm90<{}, {}, {}, {}", element(), head_, sm90_rows() / 64,
+                             tile_keys());
+  }
+  return block;
+}
+
+AttentionWriter::BuildingBlock AttentionWriter::sm80_block() const {
+  return {.files = {"attention", "mma", "attention_sm80"},
+          .type = fmt::format("AttentionSm80<{}, {}", element(), head_)};
 }
 
 void AttentionWriter::write_tensor_cores() {
@@ -208,25 +244,10 @@ void AttentionWriter::write_tensor_cores() {
   const bool copies = !few && fits_copy_engine();
   std::string& text = result_.source.text;
   text = epilogue_.preamble();
-  std::vector<std::string_view> blocks = {"attention", "mma", "attention_sm80"};
-  if (copies) blocks = {"attention", "hopper", "attention_sm90"};
-  const bool alone = copies && attends_alone(head_, plain(), sm90_rows());
-  if (alone) blocks.emplace_back("attention_alone_sm90");
-  if (few) blocks.emplace_back("attention_few");
-  for (const std::string_view block : blocks) text += std::string(embedded_kernel(block)) + "\n";
-  text += shape() + scores_struct() + epilogue_.text();
-  const std::string arguments =
-      few      ? fmt::format("{}, {}, {}, {}", head_, few->tiling.row_tiles, few->tiling.stages,
-                             few->keys.parts)
-      : alone  ? std::to_string(tile_keys())
-      : copies ? fmt::format("{}, {}, {}", head_, sm90_rows() / 64, tile_keys())
-               : std::to_string(head_);
-  text += fmt::format("typedef {}<{}, {}, {}, {}, Epilogue> Attention;\n",
-                      few      ? "AttentionFew"
-                      : alone  ? "AttentionAloneSm90"
-                      : copies ? "AttentionSm90"
-                               : "AttentionSm80",
-                      name_of(graph_.tensors[q_.tensor].type.dtype), arguments, parts_.causal,
+  const BuildingBlock block = few ? few_block(*few) : copies ? sm90_block() : sm80_block();
+  for (const std::string_view file : block.files) text += std::string(embedded_kernel(file)) + "\n";
+  text += shape() + scores_struct() + epilogue_.text() +
+          fmt::format("typedef {}, {}, {}, Epilogue> Attention;\n", block.type, parts_.causal,
                       name_of_scores());
   result_.blocks_y = static_cast<unsigned>(parts_.heads);
   result_.blocks_z = static_cast<unsigned>(parts_.batches);

@@ -45,6 +45,16 @@ class AttentionWriter {
   bool fits_tensor_cores();
   bool fits_copy_engine() const;
   void write_tensor_cores();
+  // The files of a kernel's building block, and its type up to the arguments that all have.
+  struct BuildingBlock {
+    std::vector<std::string_view> files;
+    std::string type;
+  };
+  BuildingBlock few_block(const FewQueries& few) const;
+  BuildingBlock sm90_block() const;
+  BuildingBlock sm80_block() const;
+  std::string_view element() const;
+  bool has_words() const { return element_bytes_ == 4; }
   std::uint64_t sm90_rows() const;
   std::uint64_t tile_keys() const;  // of sm_90
   void write_sm90();
@@ -78,6 +88,7 @@ class AttentionWriter {
   AttentionParts parts_;
   OperandStrides q_, k_, v_;
   std::uint64_t head_ = 0;  // the head size that the tensor cores' building blocks are compiled for
+  std::uint64_t element_bytes_ = 0;  // of their operands
   GeneratedKernel result_;
 };
 

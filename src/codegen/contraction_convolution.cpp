@@ -70,9 +70,7 @@ std::optional<std::uint64_t> patch_lines(const Convolution& convolution, std::ui
 constexpr std::uint64_t kLineBytes = 64;  // of depth in a tile
 
 // How a convolution is distributed over blocks of convolve_sm80 or convolve_patch_sm80.
-struct ConvolutionTiles {
-  std::uint64_t rows = 64;        // filters
-  std::uint64_t columns = 256;    // pixels
+struct ConvolutionTiles : FilterTiles {
   std::uint64_t together = 0;     // kTogether
   std::uint64_t packed_line = 0;  // elements of a filter's weights, filled up to whole steps
   std::optional<std::uint64_t> patch{};
@@ -88,20 +86,14 @@ ConvolutionTiles tiles_of(const Convolution& convolution, std::uint64_t element_
                           std::uint64_t on_chip_bytes) {
   constexpr std::uint64_t kStages = 3;
   constexpr std::uint64_t kPlaceBytes = 12;
-  constexpr std::uint64_t kTileResults = 16384;
   constexpr std::uint64_t kHalfOnChip = std::uint64_t{112} << 10U;  // two blocks a multiprocessor
   const std::uint64_t depth = kLineBytes / element_bytes;
   const bool few = convolution.channels < depth / 4 && fits_places(convolution);
-  ConvolutionTiles tiles;
+  ConvolutionTiles tiles{filter_tiles(convolution.filters)};
   if (!few) tiles.together = channels_together(convolution.channels, depth / 4);
   const std::uint64_t channels =
       few ? convolution.channels : ceil_div(convolution.channels, tiles.together) * tiles.together;
   tiles.packed_line = ceil_div(channels * convolution.taps(), depth) * depth;
-  const auto filled = [&](std::uint64_t unit) {
-    return ceil_div(convolution.filters, unit) * unit;
-  };
-  tiles.rows = filled(64) < filled(128) ? 64 : 128;
-  tiles.columns = kTileResults / tiles.rows;
   const std::uint64_t weights = kStages * tiles.rows * kLineBytes;
   const std::uint64_t buffers = channels > depth ? 2 : 1;
   if (element_bytes == 2 && tiles.together == depth) {

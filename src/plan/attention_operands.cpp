@@ -96,8 +96,7 @@ bool takes_types(const OpGraph& graph, const std::array<OperandStrides, 3>& oper
   const bool alike = std::ranges::all_of(operands, [&](const OperandStrides& operand) {
     return graph.tensors[operand.tensor].type.dtype == type;
   });
-  return alike && (type == DType::kBf16 || type == DType::kF16) && is_float(made) &&
-         made != DType::kF64;
+  return alike && attends_on_tensor_cores(type) && is_float(made) && made != DType::kF64;
 }
 
 }  // namespace
@@ -169,14 +168,17 @@ std::optional<TensorCoreAttention> tensor_core_attention(const OpGraph& graph, c
   const Matrices& queries = matrices[0];
   const Matrices& values = matrices[2];
   if (first != last && queries.batch != values.batch) return std::nullopt;
-  TensorCoreAttention found{.operands = {}};
+  constexpr std::uint64_t kPieceBytes = 16;
+  TensorCoreAttention found{.operands = {},
+                            .element_bytes = bytes_of(graph.tensors[queries.tensor].type.dtype, 1)};
   for (std::size_t i = 0; i < matrices.size(); ++i) {
     const bool made = producer_inside(graph, kernel, matrices[i].tensor) != kNone;
     const std::optional<OperandStrides> strides =
         made ? strides_in_pages(graph, op, i, matrices[i]) : strides_of_rows(graph, matrices[i]);
     if (!strides) return std::nullopt;
     found.operands[i] = *strides;
-    if ((strides->offset | strides->row | strides->head | strides->batch) % 8 != 0) {
+    const std::uint64_t of_piece = kPieceBytes / found.element_bytes;
+    if ((strides->offset | strides->row | strides->head | strides->batch) % of_piece != 0) {
       return std::nullopt;
     }
   }

@@ -52,6 +52,7 @@ struct OperandStrides {
 struct TensorCoreAttention {
   std::array<OperandStrides, 3> operands;  // queries, keys, values
   std::uint64_t head = 0;                  // the size that it is compiled for
+  std::uint64_t element_bytes = 0;
 };
 // Nothing if none takes these operands: their types, heads of other sizes or of more than 256, rows
 // that begin at no multiple of 16 bytes, views that break rows up, or a GPU without such blocks.

@@ -29,22 +29,19 @@ KeySplit key_split(std::uint64_t heads, std::uint64_t rows, std::uint64_t tiles,
   return best;
 }
 
-// More rows or longer heads need the registers of both.
-std::uint64_t few_blocks(std::uint64_t rows, std::uint64_t head) {
-  return rows <= kFewTileRows && head <= 128 ? 2 : 1;
-}
-
 std::optional<FewTiling> few_tiling(std::uint64_t rows, std::uint64_t head,
-                                    std::uint64_t on_chip_bytes) {
+                                    std::uint64_t element_bytes, std::uint64_t on_chip_bytes) {
   constexpr std::uint64_t kReserved = 1024;  // of a block's shared memory, by the system
   constexpr std::uint64_t kMostStages = 8;
   constexpr std::uint64_t kStates = 32;     // bytes of a row, of its four warps
   constexpr std::uint64_t kHeldHead = 128;  // longer queries are in shared memory
   if (rows > kMostFewRows) return std::nullopt;
+  // More rows or longer heads need the registers of two blocks.
   FewTiling few{.row_tiles = ceil_div(rows, kFewTileRows),
-                .running = few_blocks(rows, head),
-                .stage_bytes = 2 * kFewTileKeys * head * 2};
-  few.more_bytes = few.row_tiles * kFewTileRows * (kStates + (head > kHeldHead ? head * 2 : 0));
+                .running = rows <= kFewTileRows && head <= kHeldHead ? 2U : 1U,
+                .stage_bytes = 2 * kFewTileKeys * head * element_bytes};
+  few.more_bytes =
+      few.row_tiles * kFewTileRows * (kStates + (head > kHeldHead ? head * element_bytes : 0));
   const auto stages_of = [&](std::uint64_t bytes) {
     return std::min(kMostStages,
                     bytes > few.more_bytes ? (bytes - few.more_bytes) / few.stage_bytes : 0);
@@ -52,6 +49,11 @@ std::optional<FewTiling> few_tiling(std::uint64_t rows, std::uint64_t head,
   if (few.running == 2 && stages_of((on_chip_bytes - kReserved) / 2) < 2) few.running = 1;
   few.stages = stages_of((on_chip_bytes - (few.running - 1) * kReserved) / few.running);
   return few.stages < 2 ? std::nullopt : std::optional(few);
+}
+
+MmaAttention mma_attention(std::uint64_t head, std::uint64_t element_bytes) {
+  const bool shorter = head <= 128, words = element_bytes == 4;
+  return {.rows = shorter && !words ? 128U : 64U, .keys = (shorter ? 64U : 32U) / (words ? 2 : 1)};
 }
 
 std::optional<std::uint64_t> tensor_core_head(std::uint64_t size, std::uint64_t value_size) {

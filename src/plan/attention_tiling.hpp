@@ -4,7 +4,14 @@
 #include <cstdint>
 #include <optional>
 
+#include "core/dtype.hpp"
+
 namespace fusecalc {
+
+// What attention's kernels for tensor cores multiply; f32 as three products of tf32.
+constexpr bool attends_on_tensor_cores(DType type) {
+  return type == DType::kBf16 || type == DType::kF16 || type == DType::kF32;
+}
 
 // Attention of so few rows (queries of the heads that share a key head) runs in attention_few.
 constexpr std::uint64_t kMostFewRows = 32;
@@ -20,8 +27,6 @@ struct KeySplit {
 // at once.
 KeySplit key_split(std::uint64_t heads, std::uint64_t rows, std::uint64_t tiles,
                    std::uint64_t running);
-// Blocks of attention_few that a multiprocessor runs, if it has shared memory for them.
-std::uint64_t few_blocks(std::uint64_t rows, std::uint64_t head);
 
 // What such a block holds.
 struct FewTiling {
@@ -35,7 +40,14 @@ struct FewTiling {
 };
 // Nothing if there are too many rows for it, or if its stages do not fit on chip.
 std::optional<FewTiling> few_tiling(std::uint64_t rows, std::uint64_t head,
-                                    std::uint64_t on_chip_bytes);
+                                    std::uint64_t element_bytes, std::uint64_t on_chip_bytes);
+
+// Queries of a block of attention_sm80, and keys of one of its tiles.
+struct MmaAttention {
+  std::uint64_t rows = 0;
+  std::uint64_t keys = 0;
+};
+MmaAttention mma_attention(std::uint64_t head, std::uint64_t element_bytes);
 
 // The head size that attention's kernels for tensor cores are compiled for, to hold queries and
 // values of these sizes: shorter lines are padded with zeros.
@@ -63,6 +75,13 @@ std::uint64_t attention_rows(std::uint64_t head, bool plain, const AttentionSize
 constexpr std::uint64_t kAloneBlocks = 3;
 constexpr bool attends_alone(std::uint64_t head, bool plain, std::uint64_t rows) {
   return head == 64 && plain && rows == 64;
+}
+// Queries and keys of a tile of attention_words_sm90, which has f32 in heads of at most so many.
+constexpr std::uint64_t kWordsTile = 64;
+constexpr std::uint64_t kMostWordsHead = 128;
+// Its blocks that a multiprocessor runs.
+constexpr std::uint64_t words_blocks(std::uint64_t head) {
+  return head <= 32 ? 3 : head <= 64 ? 2 : 1;
 }
 // Keys of a tile of attention_sm90 and attention_alone_sm90, for heads padded to `head`: as few as
 // cover all in as many tiles as the largest would.

@@ -169,6 +169,13 @@ std::uint64_t window_split(const ConvolutionSize& size, std::uint64_t multiproce
   return split;
 }
 
+FilterTiles filter_tiles(std::uint64_t filters) {
+  constexpr std::uint64_t kResults = 16384;
+  const auto filled = [&](std::uint64_t rows) { return ceil_div(filters, rows) * rows; };
+  const std::uint64_t rows = filled(64) < filled(128) ? 64 : 128;
+  return {.rows = rows, .columns = kResults / rows};
+}
+
 std::uint64_t depth_split(std::uint64_t tiles, std::uint64_t steps, const Device& device) {
   constexpr std::uint64_t kMostSplit = 8;
   constexpr std::uint64_t kLeastSteps = 4;  // of a block

@@ -117,10 +117,11 @@ class PageFinder {
   PagedRows found_;
 };
 
-// Rows of a key head, and the head size that they are padded to.
+// Rows of a key head, the head size that they are padded to, and an element's bytes.
 struct Sizes {
   std::uint64_t rows = 1;
   std::optional<std::uint64_t> head;
+  std::uint64_t element_bytes = 1;
 };
 
 Sizes sizes_of(const OpGraph& graph, const Op& attention) {
@@ -130,7 +131,8 @@ Sizes sizes_of(const OpGraph& graph, const Op& attention) {
   const Extents queries = extents_of(0);
   const Extents values = extents_of(2);
   return {.rows = queries.rows * (queries.heads / values.heads),
-          .head = tensor_core_head(queries.columns, values.columns)};
+          .head = tensor_core_head(queries.columns, values.columns),
+          .element_bytes = bytes_of(graph.tensors[attention.operands[0].tensor].type.dtype, 1)};
 }
 
 }  // namespace
@@ -147,14 +149,15 @@ bool takes_pages(const OpGraph& graph, const Op& attention) {
   const DType type = dtype_of(0);
   const DType made = graph.tensors[attention.outputs[0]].type.dtype;
   const Sizes sizes = sizes_of(graph, attention);
-  return (type == DType::kBf16 || type == DType::kF16) && dtype_of(1) == type &&
-         dtype_of(2) == type && is_float(made) && made != DType::kF64 &&
-         attention.attributes->scale.value_or(1) > 0 && sizes.rows <= kMostFewRows && sizes.head;
+  return attends_on_tensor_cores(type) && dtype_of(1) == type && dtype_of(2) == type &&
+         is_float(made) && made != DType::kF64 && attention.attributes->scale.value_or(1) > 0 &&
+         sizes.rows <= kMostFewRows && sizes.head;
 }
 
 bool holds_pages(const OpGraph& graph, const Op& attention, std::uint64_t on_chip_bytes) {
   const Sizes sizes = sizes_of(graph, attention);
-  return sizes.head && few_tiling(sizes.rows, *sizes.head, on_chip_bytes).has_value();
+  return sizes.head &&
+         few_tiling(sizes.rows, *sizes.head, sizes.element_bytes, on_chip_bytes).has_value();
 }
 
 }  // namespace fusecalc

@@ -222,6 +222,13 @@ struct WindowTiles {
 // window_tiles() are enough for most multiprocessors.
 std::uint64_t window_split(const ConvolutionSize& size, std::uint64_t multiprocessors);
 
+// Tiles of convolve_sm80, filters by pixels: low ones where they leave less of the last one empty.
+struct FilterTiles {
+  std::uint64_t rows = 64;
+  std::uint64_t columns = 256;
+};
+FilterTiles filter_tiles(std::uint64_t filters);
+
 // Blocks of a cluster of convolve_sm80 that share the depth of each of so many tiles, in steps of
 // 64 bytes: 1 where there are tiles for most multiprocessors, or no clusters.
 std::uint64_t depth_split(std::uint64_t tiles, std::uint64_t steps, const Device& device);

@@ -16,10 +16,13 @@ struct Attention {
   double window = 0;                // keys that a query sees at most, if causal
   double heads = 1, key_heads = 1;  // of all batches
   double head = 1;                  // elements of a query
+  std::uint64_t padded = 0;         // those that a kernel for tensor cores is made for
   double rate = 1;                  // of its products, per multiprocessor and cycle
   double instructions = 0;          // for each score, beside its exponential
   bool on_tensor_cores = false;
-  bool few_queries = false;  // blocks have all of a key head, and the keys are split over the chip
+  bool words = false;  // f32 there, as three products each
+  // Where blocks have all queries of a key head, and the keys are split over the chip.
+  std::optional<FewTiling> few = std::nullopt;
   bool causal = false, masked = false;
   bool plain = false;  // scores are only scaled
 
@@ -59,8 +62,12 @@ Attention attention_of(const OpGraph& graph, const Kernel& kernel,
   attention.window =
       std::min(attention.keys,
                op.attributes->window ? static_cast<double>(*op.attributes->window) : kNoWindow);
-  attention.few_queries =
-      taken && few_tiling(whole(attention.rows()), taken->head, device.on_chip_bytes).has_value();
+  if (taken) {
+    attention.words = type == DType::kF32;
+    attention.padded = taken->head;
+    attention.few = few_tiling(whole(attention.rows()), taken->head, taken->element_bytes,
+                               device.on_chip_bytes);
+  }
   const double extra = beside - (one_op ? 0 : kSoftmax);
   attention.instructions = std::max(0.0, extra) * kScored + (attention.masked ? kMask : 0);
   attention.plain = !attention.masked && extra <= 0;
@@ -77,21 +84,29 @@ double merge_us(const Attention& attention, const Device& device) {
   const auto up = [](double count) { return whole(std::max(1.0, std::ceil(count))); };
   const double rows = attention.rows();
   const double keys = std::min(attention.keys, attention.window + attention.queries - 1);
-  const std::uint64_t running =
-      std::max(1U, device.multiprocessors) * few_blocks(up(rows), up(attention.head));
-  const KeySplit split = key_split(up(attention.key_heads), up(rows),
-                                   up(keys / static_cast<double>(kFewTileKeys)), running);
+  const KeySplit split =
+      key_split(up(attention.key_heads), up(rows), up(keys / static_cast<double>(kFewTileKeys)),
+                std::max(1U, device.multiprocessors) * attention.few->running);
   if (split.parts == 1) return 0;
   return kMergeUs +
          static_cast<double>(split.parts) * rows * attention.head * sizeof(float) / kBytesPerUs;
 }
 
-// Reading keys and values takes the time.
+// Reading keys and values takes the time, but for f32, whose products take longer.
 void add_few_queries(const OpGraph& graph, const Kernel& kernel, const Attention& attention,
                      const Device& device, KernelWork& work) {
   constexpr double kLookUpUs = 0.8;  // until the first entries of a table have arrived
+  constexpr double kWords = 90;      // FLOPs per multiprocessor and cycle
   work.fixed_us += merge_us(attention, device);
   work.time_doubt = 0.2;
+  if (attention.words) {
+    const auto rows = static_cast<double>(attention.few->row_tiles * kFewTileRows);
+    const double keys = std::ceil(attention.keys / kFewTileKeys) * kFewTileKeys;
+    const double flops =
+        attention.key_heads * rows * keys * static_cast<double>(attention.padded) * 4;
+    work.compute_us =
+        flops / (kWords * device.multiprocessors * device.constants.clock_ghz.value * kGiga);
+  }
   bool looks_up = false;
   for (const OpId id : kernel) {
     const Op& op = graph.ops[id];
@@ -102,10 +117,43 @@ void add_few_queries(const OpGraph& graph, const Kernel& kernel, const Attention
   if (looks_up) work.fixed_us += kLookUpUs;
 }
 
-// Blocks of queries over tiles of keys.
+constexpr double kManyWaves = 8;  // after which ends even out
+
+// Blocks of queries over tiles of keys, in f32. Measured on an H200 in 14 sizes.
+double words_us(const Attention& attention, const Device& device) {
+  constexpr double kBeginUs = 1;
+  constexpr double kTile = 880, kOfHead = 35.6;  // cycles of a tile, and for each element of a head
+  constexpr double kBeside = 0.81;               // of that, where blocks run beside each other
+  constexpr double kMmaFlops = 85;               // per cycle, of a block of attention_sm80
+  constexpr double kMmaBlocks = 2;
+  const auto head = static_cast<double>(attention.padded);
+  const bool copies = device.capability == kHopper && attention.padded <= kMostWordsHead;
+  const MmaAttention mma = mma_attention(attention.padded, 4);
+  const auto rows = static_cast<double>(copies ? kWordsTile : mma.rows);
+  const auto tile_keys = static_cast<double>(copies ? kWordsTile : mma.keys);
+  const double resident = copies ? static_cast<double>(words_blocks(attention.padded)) : kMmaBlocks;
+  const double blocks = std::ceil(attention.queries / rows) * attention.heads;
+  const double waves = blocks / (resident * device.multiprocessors);
+  const double beside = std::min(resident, std::ceil(blocks / device.multiprocessors));
+  const double cycles_per_us = device.constants.clock_ghz.value * kGiga;
+  const double alone_us =
+      (copies ? kTile + kOfHead * head : rows * tile_keys * head * 4 / kMmaFlops) / cycles_per_us +
+      rows * tile_keys * attention.instructions / (device.constants.lanes.value * cycles_per_us);
+  const double tile_us = copies ? alone_us * std::max(1.0, kBeside * beside) : alone_us;
+  const double tiles = std::ceil(attention.keys / tile_keys);
+  if (attention.causal) {
+    const double seen = std::ceil((attention.window + rows) / tile_keys);
+    // The longest end alone.
+    const double mean = (tiles + rows / tile_keys) / 2;
+    return std::max(waves * (kBeginUs + std::min({mean, tiles, seen}) * tile_us),
+                    kBeginUs + std::min(tiles, seen) * (alone_us + tile_us) / 2);
+  }
+  return (waves > kManyWaves ? waves : std::ceil(waves)) * (kBeginUs + tiles * tile_us);
+}
+
+// The same in bf16 and f16, and without tensor cores.
 double tiles_us(const Attention& attention, const Device& device) {
   constexpr double kExponentials = 18;  // of a tile, per cycle
-  constexpr double kManyWaves = 8;      // after which ends even out
   const std::uint64_t padded = attention.head <= 64 ? 64 : 128;
   const auto rows = static_cast<double>(attention_rows(padded, attention.plain,
                                                        {.heads = whole(attention.heads),
@@ -155,10 +203,10 @@ KernelWork attention_work(const OpGraph& graph, const Kernel& kernel,
                   .read_doubt = 0.1,
                   .write_doubt = 0.05,
                   .time_doubt = attention.masked ? 0.4 : 0.3};
-  if (attention.few_queries) {
+  if (attention.few) {
     add_few_queries(graph, kernel, attention, device, work);
   } else {
-    work.compute_us = tiles_us(attention, device);
+    work.compute_us = attention.words ? words_us(attention, device) : tiles_us(attention, device);
   }
   return work;
 }

@@ -40,16 +40,16 @@ std::uint64_t elements_from(const Shape& shape, std::size_t axis) {
 std::optional<double> few_tiles_us(DType type, const ConvolutionSize& size, const Device& device) {
   constexpr double kStep = 2500;   // cycles, of 16 elements of depth
   constexpr double kSplit = 3500;  // to add up the sums of several blocks
-  constexpr std::uint64_t kFewFilters = 16, kTileResults = 16384, kDepth = 16, kEight = 8;
+  constexpr std::uint64_t kFewFilters = 16, kDepth = 16, kPiece = 4, kEight = 8;
   const bool in_tiles = type == DType::kF32 && on_tensor_cores(DType::kTf32, device) &&
-                        size.filters > kFewFilters && size.channels >= kDepth / 4;
+                        size.filters > kFewFilters && size.channels >= kPiece;
   if (!in_tiles) return std::nullopt;
-  const std::uint64_t rows =
-      filled(number(size.filters), 64) < filled(number(size.filters), 128) ? 64 : 128;
+  const FilterTiles tile = filter_tiles(size.filters);
   const std::uint64_t columns = size.images * ceil_div(size.out, kEight) * kEight;
   const std::uint64_t tiles =
-      ceil_div(size.filters, rows) * size.groups * ceil_div(columns, kTileResults / rows);
-  const std::uint64_t steps = ceil_div(size.channels * size.taps, kDepth);
+      ceil_div(size.filters, tile.rows) * size.groups * ceil_div(columns, tile.columns);
+  const std::uint64_t steps =
+      ceil_div(ceil_div(size.channels, kPiece) * kPiece * size.taps, kDepth);
   const std::uint64_t split = depth_split(tiles, steps, device);
   if (tiles * split > device.multiprocessors) return std::nullopt;
   const double cycles = number(ceil_div(steps, split)) * kStep + (split > 1 ? kSplit : 0);

@@ -18,13 +18,14 @@ using testing::contains;
 
 GeneratedKernel attention(const std::string& q, const std::string& k, const std::string& more = "",
                           ComputeCapability capability = kHopper,
-                          const std::string& rest = R"("output": "y")") {
+                          const std::string& rest = R"("output": "y")",
+                          const std::string& dtype = "bf16") {
   const bool masked = !more.empty();
   const OpGraph graph = testing::graph_of(fmt::format(
-      R"({{"dtype": "bf16", "tensors": {{"q": {{"shape": [{0}]}}, "k": {{"shape": [{1}]}},
+      R"({{"dtype": "{5}", "tensors": {{"q": {{"shape": [{0}]}}, "k": {{"shape": [{1}]}},
           "v": {{"shape": [{1}]}}{2}}},
           "ops": [{{"op": "attention", "inputs": ["q", "k", "v"{3}], {4}}}]}})",
-      q, k, masked ? ", \"m\": " + more : "", masked ? ", \"m\"" : "", rest));
+      q, k, masked ? ", \"m\": " + more : "", masked ? ", \"m\"" : "", rest, dtype));
   TrafficCounter counter(graph, known_devices().front());
   Device device = testing::device_of(capability);
   device.multiprocessors = 132;
@@ -71,6 +72,30 @@ TEST_CASE("up to 32 rows of a key head are few, on every GPU with tensor cores f
   CHECK(contains(attention("1, 32, 9, 64", "1, 8, 512, 64"), "AttentionSm90<"));
   CHECK(contains(attention("1, 32, 8, 64", "1, 8, 512, 64", "", {8, 0}), "AttentionFew<"));
   CHECK(contains(attention("1, 32, 9, 64", "1, 8, 512, 64", "", {8, 0}), "AttentionSm80<"));
+}
+
+TEST_CASE("32-bit floats are multiplied by tensor cores, in smaller tiles") {
+  const auto of = [](const char* q, const char* k, ComputeCapability capability = kHopper) {
+    return attention(q, k, "", capability, R"("output": "y")", "f32");
+  };
+  const GeneratedKernel many = of("2, 8, 640, 64", "2, 2, 640, 64");
+  CHECK(contains(many, "AttentionWordsSm90<64, false, PlainScores, Epilogue>"));
+  CHECK(many.blocks == 10);
+  CHECK(many.threads == 128);
+  CHECK(many.shared_bytes == 7 * 64 * 64 * 4 + 128);
+  CHECK(contains(of("2, 8, 640, 120", "2, 2, 640, 120"), "AttentionWordsSm90<128, "));
+  const GeneratedKernel longer = of("2, 8, 640, 136", "2, 2, 640, 136");
+  CHECK(contains(longer, "AttentionSm80<f32, 192, "));
+  CHECK(longer.shared_bytes == (64 + 2 * 16) * 192 * 4);
+  const GeneratedKernel elsewhere = of("2, 8, 640, 64", "2, 2, 640, 64", {8, 0});
+  CHECK(contains(elsewhere, "AttentionSm80<f32, 64, "));
+  CHECK(elsewhere.shared_bytes == (64 + 2 * 32) * 64 * 4);
+  // Three tiles of 64 keys and values of 512 bytes are all that fits beside each other.
+  CHECK(contains(of("8, 32, 1, 128", "8, 8, 32768, 128"), "AttentionFew<f32, 128, 1, 3, "));
+  // Two tiles of 1024 bytes do not.
+  CHECK(contains(of("8, 32, 1, 256", "8, 8, 32768, 256"), "AttentionSm80<f32, 256,"));
+  CHECK(contains(of("2, 8, 640, 60", "2, 2, 640, 60"), "AttentionAny<"));
+  CHECK(contains(of("2, 8, 640, 64", "2, 2, 640, 64", {7, 5}), "AttentionAny<"));
 }
 
 TEST_CASE("a block has fewer queries where queries see few keys, or blocks are few") {

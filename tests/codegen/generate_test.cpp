@@ -447,17 +447,28 @@ TEST_CASE("a transposition goes through tiles on chip") {
 }
 
 TEST_CASE("ops without generated code are refused with the reason") {
-  const OpGraph graph = graph_of(R"({"format": "fusecalc.ops/1", "dtype": "f32",
+  const auto refusal = [](const char* ops) {
+    try {
+      generated(graph_of(ops));
+    } catch (const Error& error) {
+      CHECK(error.fault() == Fault::kUnavailable);
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK(refusal(R"({"format": "fusecalc.ops/1", "dtype": "f32",
       "tensors": {"x": {"shape": [8]}, "y": {"shape": [8]}},
-      "ops": [{"name": "mine", "op": "custom", "inputs": ["x"], "outputs": ["y"]}]})");
-  try {
-    generated(graph);
-    FAIL("generated");
-  } catch (const Error& error) {
-    CHECK(error.fault() == Fault::kUnavailable);
-    CHECK(std::string(error.what()).find("\"mine\" (custom) cannot be generated") !=
-          std::string::npos);
-  }
+      "ops": [{"name": "mine", "op": "custom", "inputs": ["x"], "outputs": ["y"]}]})")
+            .find("\"mine\" (custom) cannot be generated") != std::string::npos);
+  const std::string sort = R"({"format": "fusecalc.ops/1", "dtype": "f32",
+      "tensors": {"x": {"shape": [LENGTH]}},
+      "ops": [{"op": "sort", "inputs": ["x"], "outputs": ["y", "i"]}]})";
+  const auto of_length = [&](const char* length) {
+    std::string list = sort;
+    return refusal(list.replace(list.find("LENGTH"), 6, length).c_str());
+  };
+  CHECK(of_length("2147483647").empty());
+  CHECK(of_length("2147483648").find("its rows have 2^31 elements or more") != std::string::npos);
 }
 
 }  // namespace

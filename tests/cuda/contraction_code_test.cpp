@@ -177,13 +177,30 @@ extern "C" __global__ void __launch_bounds__(Attention::kThreads, Attention::kBl
 )";
 }
 
-std::string attention_sm80(int head, bool causal, const std::string& scores) {
+std::string attention_words(int head, bool causal, const std::string& scores) {
   return "constexpr int kHead = " + std::to_string(head) + ";\n" + kResult +
-         "typedef AttentionSm80<bf16, kHead, " + (causal ? "true" : "false") + ", " + scores +
+         "typedef AttentionWordsSm90<kHead, " + (causal ? "true" : "false") + ", " + scores +
+         R"(, Tail> Attention;
+extern "C" __global__ void __launch_bounds__(Attention::kThreads, Attention::kBlocksPerSm)
+    k(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k,
+      const __grid_constant__ TensorMap v, const __grid_constant__ AttentionShape shape,
+      const __grid_constant__ )" +
+         scores + R"( scores, const __grid_constant__ Tail tail) {
+  Attention::run(q, k, v, shape, scores, tail);
+}
+)";
+}
+
+std::string attention_sm80(int head, bool causal, const std::string& scores,
+                           const std::string& element = "bf16") {
+  return "constexpr int kHead = " + std::to_string(head) + ";\n" + kResult +
+         "typedef AttentionSm80<" + element + ", kHead, " + (causal ? "true" : "false") + ", " +
+         scores +
          R"(, Tail> Attention;
 extern "C" __global__ void __launch_bounds__(Attention::kThreads)
-    k(const bf16* q, const bf16* k, const bf16* v, AttentionShape shape, AttentionStrides strides,
-      )" +
+    k()" +
+         "const " + element + "* q, const " + element + "* k, const " + element + R"(* v,
+      AttentionShape shape, AttentionStrides strides, )" +
          scores +
          R"( scores, Tail tail) {
   Attention::run(q, k, v, shape, strides, scores, tail);
@@ -469,6 +486,18 @@ TEST_CASE("attention for sm_90a compiles and keeps its accumulators in registers
   }
 }
 
+TEST_CASE("attention of 32-bit floats for sm_90a compiles") {
+  for (const int head : {32, 64, 96, 128}) {
+    CAPTURE(head);
+    for (const char* scores : {"PlainScores", "Mask"}) {
+      check_compiles(source_of({"elements", "quick", "accumulators", "columns", "epilogue",
+                                "attention", "mma", "hopper", "attention_words_sm90"},
+                               attention_words(head, head != 96, scores)),
+                     "sm_90", true);
+    }
+  }
+}
+
 TEST_CASE("attention for sm_80 and later compiles") {
   for (const char* architecture : {"sm_80", "sm_100"}) {
     for (const int head : {64, 128, 192}) {
@@ -479,6 +508,10 @@ TEST_CASE("attention for sm_80 and later compiles") {
                     attention_sm80(head, head != 64, head == 64 ? "Mask" : "PlainScores")),
           architecture, false);
     }
+    check_compiles(source_of({"elements", "quick", "accumulators", "columns", "epilogue",
+                              "attention", "mma", "attention_sm80"},
+                             attention_sm80(96, true, "Mask", "f32")),
+                   architecture, false);
   }
 }
 

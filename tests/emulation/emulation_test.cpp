@@ -198,6 +198,10 @@ TEST_CASE("on the host: attention on tensor cores of padded heads") {
 TEST_CASE("on the host: attention of few queries") {
   check("cuda/oplists/attention_few_queries", kWithCopies, "mma");
 }
+TEST_CASE("on the host: attention on tensor cores of 32-bit floats") {
+  check("cuda/oplists/attention_heads_f32", kWithCopies, "mma");
+  check("cuda/oplists/attention_few_queries_f32", kWithCopies, "mma");
+}
 TEST_CASE("on the host: attention with dropout") {
   check("cuda/oplists/attention_dropout", kWithCopies, "mma");
 }

@@ -488,7 +488,6 @@ TEST_CASE("prediction, by hand: attention without tensor cores") {
   // 128 lanes multiply 0.4 of the time, two FLOPs each.
   const double three = 192.0 * 128 * 64 * 4 / (256 * 0.4) + 192.0 * 128 / 18;
   const double time = 2 + 1.5 + 2 * (1.5 + three / 1000);
-  CHECK(time == time_to_attend(64, "f32"));
   CHECK(time == time_to_attend(64, "tf32"));
   CHECK(time == time_to_attend(64, "fp8_e4m3"));
   // The units for f64 of Hopper are half as many.
@@ -496,12 +495,41 @@ TEST_CASE("prediction, by hand: attention without tensor cores") {
   CHECK(2 + 1.5 + 2 * (1.5 + doubles / 1000) == time_to_attend(64, "f64"));
 }
 
-TEST_CASE("prediction: attention whose rows or heads tensor cores do not take is as that of f32") {
+TEST_CASE("prediction, by hand: attention of 32-bit floats") {
+  // 4 x 132 blocks of 64 queries, two of which run at once, in two rounds of two tiles of 64 keys:
+  // 880 cycles for each tile and 35.6 for each element of a head, and 1 us to begin. Beside each
+  // other, two take 1.62 of the time of one.
+  const double tile = 880 + 35.6 * 64;
+  CHECK(2 + 1.5 + 2 * (1 + 2 * tile * 1.62 / 1000) == time_to_attend(64, "f32"));
+  // A longer head leaves no room for two.
+  CHECK(2 + 1.5 + 4 * (1 + 2 * (880 + 35.6 * 128) / 1000) == time_to_attend(120, "f32"));
+  // Of 132 blocks each is alone.
+  CHECK(2 + 1.5 + 1 + 2 * tile / 1000 ==
+        time_of(R"("q": {"shape": [1, 132, 64, 64], "dtype": "f32"},
+                   "k": {"shape": [1, 132, 128, 64], "dtype": "f32"},
+                   "v": {"shape": [1, 132, 128, 64], "dtype": "f32"})",
+                R"({"op": "attention", "inputs": ["q", "k", "v"], "output": "y"})",
+                device_of_cycles()));
+  // Causal: a query sees 1.5 tiles in the mean, and no block waits for a round to end.
+  CHECK(2 + 1.5 + 2 * (1 + 1.5 * tile * 1.62 / 1000) ==
+        time_of(R"("q": {"shape": [1, 132, 256, 64], "dtype": "f32"},
+                   "k": {"shape": [1, 132, 128, 64], "dtype": "f32"},
+                   "v": {"shape": [1, 132, 128, 64], "dtype": "f32"})",
+                R"({"op": "attention", "inputs": ["q", "k", "v"], "output": "y", "causal": true})",
+                device_of_cycles()));
+  // Longer heads yet, and other GPUs: 85 FLOPs a cycle for each of two blocks of 64 queries.
+  CHECK(2 + 1.5 + 2 * (1 + 8 * 64 * 16 * 192 * 4 / 85e3) == time_to_attend(192, "f32"));
+  Device ampere = device_of_cycles();
+  ampere.capability = {8, 0};
+  CHECK(2 + 1.5 + 2 * (1 + 4 * 64 * 32 * 64 * 4 / 85e3) == time_to_attend(64, "f32", ampere));
+}
+
+TEST_CASE("prediction: attention whose rows or heads tensor cores do not take is as that of tf32") {
   for (const int head : {65, 68, 257}) {
     CAPTURE(head);
-    CHECK(time_to_attend(head, "bf16").m_value == time_to_attend(head, "f32"));
+    CHECK(time_to_attend(head, "bf16").m_value == time_to_attend(head, "tf32"));
   }
-  CHECK(5 * time_to_attend(72, "bf16").m_value < time_to_attend(72, "f32").m_value);
+  CHECK(5 * time_to_attend(72, "bf16").m_value < time_to_attend(72, "tf32").m_value);
   // Rows of 65 elements, of which 64 are read.
   const std::string rows =
       R"("p": {"shape": [1, 132, 256, 65]}, "k": {"shape": [1, 132, 128, 64]})";
@@ -588,6 +616,13 @@ TEST_CASE("prediction, by hand: attention of few queries") {
         time_of(R"("q": {"shape": [1, 4, 1, 64]}, "k": {"shape": [1, 1, 1024, 64]},
                    "v": {"shape": [1, 1, 1024, 64]})",
                 attention, device_of_bytes()));
+  // In f32 its products take longer: of 132 x 10 key heads' two tiles, padded to 16 rows, 90 FLOPs
+  // for each of 132 multiprocessors and cycle.
+  CHECK(2 + 1.5 + 10 * 2 * 64.0 * 16 * 64 * 4 / 90e3 ==
+        time_of(R"("q": {"shape": [10, 264, 1, 40], "dtype": "f32"},
+                   "k": {"shape": [10, 132, 100, 40], "dtype": "f32"},
+                   "v": {"shape": [10, 132, 100, 40], "dtype": "f32"})",
+                attention, device_of_cycles()));
 }
 
 TEST_CASE("prediction, by hand: attention of few queries that looks up its pages") {
