@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace fusecalc {
 namespace {
@@ -54,10 +55,28 @@ bool repeats(const IndexTransform& rows, std::uint64_t period) {
   return true;
 }
 
-unsigned alignment_of(const IndexTransform& rows) {
-  std::uint64_t bits = rows.offset | 8U;
-  for (const IndexTransform::Axis& axis : rows.axes) bits |= axis.stride;
+// Of groups of neighbours along the innermost of the columns' axes.
+unsigned alignment_of(const MatrixMap& parts) {
+  std::uint64_t bits = parts.rows.offset | 8U;
+  for (const IndexTransform::Axis& axis : parts.rows.axes) bits |= axis.stride;
+  const std::vector<IndexTransform::Axis>& columns = parts.columns.axes;
+  for (std::size_t i = 0; i + 1 < columns.size(); ++i) bits |= columns[i].stride;
   return static_cast<unsigned>(bits & (~bits + 1));
+}
+
+// The name of a number in 64 bits or, if all that a map makes of it fits, its 32-bit name.
+std::string_view narrowest(const IndexTransform& map, std::string_view wide,
+                           std::string_view narrow) {
+  std::uint64_t last = map.offset;
+  for (const IndexTransform::Axis& axis : map.axes) last += (axis.extent - 1) * axis.stride;
+  return last <= std::numeric_limits<std::uint32_t>::max() ? narrow : wide;
+}
+
+// Whether groups of eight columns, from multiples of eight on, stay groups of neighbours.
+bool keeps_eights(const IndexTransform& columns) {
+  constexpr std::uint64_t kEight = 8;
+  const IndexTransform::Axis& inner = columns.axes.back();
+  return inner.stride == 1 && inner.extent % kEight == 0;
 }
 
 // A map from the loop's index as one from the matrix's own. Nothing where it is no such map.
@@ -86,7 +105,11 @@ Index map_in_matrix(const Scope& scope, const Index& from, const IndexTransform&
         return axis.stride == 0;
       });
   if (!uniform || !repeats(parts->rows, matrix.period)) scope.block.differs = true;
-  if (!parts || parts->columns.axes.size() > 1) {
+  // Of several axes; pixels begin anywhere.
+  const bool in_parts = parts && parts->columns.axes.size() > 1;
+  const bool in_eights =
+      in_parts && !matrix.order && matrix.period == 0 && keeps_eights(parts->columns);
+  if (!parts || (in_parts && !in_eights)) {
     const std::string text =
         own ? own->text(place.lane()) : map.text("(" + matrix.order->text(place.lane()) + ")");
     return scope.define_index(text, LanePattern::kScattered, false);
@@ -95,9 +118,18 @@ Index map_in_matrix(const Scope& scope, const Index& from, const IndexTransform&
   // 64 bits, so that the addresses of several rows differ by constants.
   const bool whole = rows.size() == 1 && rows[0].extent == matrix.rows;
   const bool apart = whole && rows[0].stride > 0;
-  std::string text = apart ? fmt::format("q * {}", rows[0].stride)
-                           : fmt::format("(idx)({})", parts->rows.text("q32"));
+  std::string text =
+      apart ? fmt::format("q * {}", rows[0].stride)
+            : fmt::format("(idx)({})", parts->rows.text(narrowest(parts->rows, "q", "q32")));
   if (apart && parts->rows.offset > 0) text += fmt::format(" + {}", parts->rows.offset);
+  if (in_eights) {
+    const std::string_view column = narrowest(parts->columns, "column", "(u32)column");
+    Index result =
+        scope.define_index(fmt::format("{} + (idx)({})", text, parts->columns.text(column)),
+                           LanePattern::kUnit, false);
+    result.align = alignment_of(*parts);
+    return result;
+  }
   const std::uint64_t stride = parts->columns.axes.empty() ? 0 : parts->columns.axes.front().stride;
   if (stride == 0) return scope.define_index(text, LanePattern::kUniform, true);
   if (stride > 1) {
@@ -105,7 +137,7 @@ Index map_in_matrix(const Scope& scope, const Index& from, const IndexTransform&
                               LanePattern::kScattered, false);
   }
   Index result = scope.define_index(text + " + column", LanePattern::kUnit, false);
-  result.align = alignment_of(parts->rows);
+  result.align = alignment_of(*parts);
   result.of_column =
       std::ranges::all_of(rows, [](const IndexTransform::Axis& axis) { return axis.stride == 0; });
   result.begin = parts->rows.offset;

@@ -165,6 +165,44 @@ TEST_CASE("attention stores its result in the order of the next op") {
   CHECK(bytes.write == 600 * 512 * 2);
 }
 
+// Of x [2, 40, 64] and as many columns, in heads of `size`.
+GeneratedKernel heads_apart(int columns, int size) {
+  return generated(graph_of(fmt::format(
+                       R"({{"format": "fusecalc.ops/1", "dtype": "bf16",
+              "tensors": {{"x": {{"shape": [2, 40, 64]}}, "w": {{"shape": [{0}, 64]}}}},
+              "ops": [{{"op": "linear", "inputs": ["x", "w"], "output": "h"}},
+                      {{"op": "view", "inputs": ["h"], "output": "v",
+                        "shape": [2, 40, {1}, {2}]}},
+                      {{"op": "transpose", "inputs": ["v"], "output": "y",
+                        "perm": [0, 2, 1, 3]}}]}})",
+                       columns, columns / size, size)),
+                   {0, 1});
+}
+
+TEST_CASE("a product stores its heads apart, eight neighbours at a time where they stay so") {
+  const GeneratedKernel eights = heads_apart(96, 24);
+  CHECK(contains(eights,
+                 "(idx)(q32 / 40 * 3840 + q32 % 40 * 24) + "
+                 "(idx)((u32)column / 24 * 960 + (u32)column % 24);"));
+  CHECK(contains(eights, "store_columns<8>("));
+  CHECK(!contains(eights, "if (j < valid) put("));
+  const GeneratedKernel twelve = heads_apart(48, 12);
+  CHECK(contains(twelve, "if (j < valid) put("));
+}
+
+TEST_CASE("places beyond 32 bits are computed in 64") {
+  // 3 x 70,000 rows of 40,960 columns.
+  const GeneratedKernel kernel = generated(graph_of(R"({"format": "fusecalc.ops/1", "dtype": "bf16",
+          "tensors": {"x": {"shape": [3, 70000, 64]}, "w": {"shape": [40960, 64]}},
+          "ops": [{"op": "linear", "inputs": ["x", "w"], "output": "h"},
+                  {"op": "view", "inputs": ["h"], "output": "v", "shape": [3, 70000, 640, 64]},
+                  {"op": "transpose", "inputs": ["v"], "output": "y", "perm": [0, 2, 1, 3]}]})"),
+                                           {0, 1});
+  CHECK(contains(kernel,
+                 "(idx)(q / 70000 * 2867200000 + q % 70000 * 64) + "
+                 "(idx)((u32)column / 64 * 4480000 + (u32)column % 64);"));
+}
+
 TEST_CASE("a general compiler stores an attention's result in any order, not a product's") {
   const auto of = [](const std::string& ops) {
     return graph_of(list(kPacked + R"(, "w": {"shape": [256, 768]})", ops));

@@ -182,6 +182,7 @@ TEST_CASE("on the host: products of a short k") {
 }
 TEST_CASE("on the host: products of tensor cores of views") {
   check("cuda/oplists/views_products_f32", kWithCopies, "mma");
+  check("cuda/oplists/linear_heads_apart", kWithCopies, "mma");
 }
 TEST_CASE("on the host: products of tensor cores with packed weights") {
   check("cuda/oplists/weights_int4_groups", kWithCopies, "mma");
