@@ -50,34 +50,66 @@ PlaneShape shape_of(const Convolution& convolution) {
 
 }  // namespace
 
-// What both kernels take: windows whose code is written out, of planes that are a stream.
-bool ContractionWriter::streams(const Convolution& convolution) const {
+// What both kernels take: windows whose code is written out, of planes.
+bool ContractionWriter::takes_planes(const Convolution& convolution) const {
   constexpr std::uint64_t kMostTaps = 64;
   return convolution.channels == 1 && convolution.strides &&
          device_.capability >= kFirstWithCopies && multiplies_on_tensor_cores() &&
-         convolution.taps() <= kMostTaps && epilogue_.made_type() == ComputeType::kF32 &&
-         streams_planes(convolution, bytes_of(operand_type(), 1));
+         convolution.taps() <= kMostTaps && epilogue_.made_type() == ComputeType::kF32;
+}
+
+// Whether the input is copied first, as planes: single windows of channels that lie last, by which
+// a result with its channels last could be made as well (convolve_last_down.cuh).
+bool ContractionWriter::turns_planes(const Convolution& convolution) const {
+  return takes_planes(convolution) && convolution.has_two_axes() && convolution.axes[1].in > 1 &&
+         convolution.filters == 1 && convolution.groups > 1 && convolution.strides->channel == 1 &&
+         !epilogue_.ends_channels_last();
+}
+
+// The entry that does so; returns the planes.
+std::string ContractionWriter::turn_planes(const Convolution& convolution) {
+  constexpr std::uint64_t kTile = 64;
+  const Convolution::Strides& strides = *convolution.strides;
+  const std::uint64_t pixels = pixels_of_input(convolution);
+  const std::string_view element = stored_type(operand_type());
+  result_.packed_at = epilogue_.reserve(convolution.images * convolution.groups * pixels *
+                                        bytes_of(operand_type(), 1));
+  const std::string planes =
+      fmt::format("reinterpret_cast<{}*>(work + {})", element, result_.packed_at);
+  result_.source.text += blocks({"turn_planes"});
+  write_pack(
+      fmt::format("TurnPlanes<{}>::copy(blockIdx.x, {} + {}, {}, {{{}, {}, {}, {}, {}, {}}});",
+                  element, code_.parameters().input(op_.operands[0].tensor), strides.offset, planes,
+                  convolution.groups, pixels, convolution.axes[2].in, strides.image, strides.at[1],
+                  strides.at[2]),
+      convolution.images * ceil_div(pixels, kTile) * ceil_div(convolution.groups, kTile));
+  result_.gaps.more_writes = "the input is copied first, with channels apart";
+  return planes;
 }
 
 bool ContractionWriter::write_convolution_planes(const Convolution& convolution) {
-  if (!streams(convolution)) return false;
+  const std::uint64_t size = bytes_of(operand_type(), 1);
+  const bool streams = takes_planes(convolution) && streams_planes(convolution, size);
+  const bool turns = !streams && turns_planes(convolution);
+  if (!streams && !turns) return false;
   const PlaneShape shape = shape_of(convolution);
   const DType type = operand_type();
-  const std::uint64_t size = bytes_of(type, 1);
   const std::uint64_t multiprocessors = std::max(1U, device_.multiprocessors);
   const std::string functions = weights_of_convolution();
-  const std::string x = fmt::format("{} + {}", code_.parameters().input(op_.operands[0].tensor),
-                                    convolution.strides->offset);
   // Where no block holds the results, the next kernel's epilogue takes the place of this one.
   epilogue_.write(product_, 8,
                   {.stores = true, .period = convolution.groups * convolution.filters});
   const std::uint64_t result_bytes = epilogue_.stored_outside() ? 2 : 0;
   const bool halves = size == 2 && graph_.tensors[op_.operands[1].tensor].type.dtype == type;
   const auto bands = halves ? plane_bands(shape, result_bytes, device_) : std::nullopt;
-  const auto tiles = bands || has_whole_lines(convolution, size)
+  const auto tiles = bands || (streams && has_whole_lines(convolution, size))
                          ? std::nullopt
                          : plane_tiles(shape, size, result_bytes, multiprocessors);
   if (!bands && !tiles) return false;
+  const std::string x =
+      turns ? turn_planes(convolution)
+            : fmt::format("{} + {}", code_.parameters().input(op_.operands[0].tensor),
+                          convolution.strides->offset);
   KernelFacts facts{.threads = PlaneTiles::kThreads};
   std::string convolve, bounds = "__launch_bounds__(Convolve::kThreads)";
   if (bands) {

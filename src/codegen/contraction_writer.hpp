@@ -188,7 +188,9 @@ class ContractionWriter {
   MappedTensor map_of_windows(const Convolution& convolution, std::uint64_t at,
                               std::uint64_t pixels) const;
   // Whether planes of the input are a stream, of which a block should hold some.
-  bool streams(const Convolution& convolution) const;
+  bool takes_planes(const Convolution& convolution) const;
+  bool turns_planes(const Convolution& convolution) const;
+  std::string turn_planes(const Convolution& convolution);
   bool write_convolution_planes(const Convolution& convolution);  // if some fit
   bool write_convolution_last(const Convolution& convolution);    // if its channels lie last
   bool write_down_of_last(const Convolution& convolution, const LastShape& shape);

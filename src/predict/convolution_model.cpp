@@ -210,6 +210,20 @@ double products_per_cycle(const OpGraph& graph, const Op& op, const ConvolutionS
   return !whole_lines && plane_tiles(shape, bytes, 2, multiprocessors) ? kByPlanes : kByLanes;
 }
 
+// Whether the planes of channels that lie last are put apart first: where the result's channels do
+// not lie last, too.
+bool turns_planes(const OpGraph& graph, const Kernel& kernel, const Op& op,
+                  const ConvolutionSize& size, const Device& device) {
+  constexpr std::uint64_t kMostTaps = 64;
+  const Tensor& x = graph.tensors[op.operands[0].tensor];
+  const DType multiplied = x.type.dtype == DType::kF32 ? DType::kTf32 : x.type.dtype;
+  return size.channels == 1 && size.filters == 1 && size.groups > 1 && size.taps <= kMostTaps &&
+         x.type.shape.size() == 4 && size.channels_last && lies_channels_last(x) &&
+         device.capability >= kFirstWithCopies && on_tensor_cores(multiplied, device) &&
+         std::ranges::none_of(
+             kernel, [&](OpId id) { return stores_channels_last(graph, graph.ops[id], op); });
+}
+
 // A product in tiles, whose pixels are copied for each 128 filters, longer than they are
 // multiplied.
 void add_copied(const ConvolutionSize& size, const Device& device, KernelWork& work) {
@@ -228,6 +242,19 @@ void add_copied(const ConvolutionSize& size, const Device& device, KernelWork& w
   const double steps = number(ceil_div(size.channels, kBoxChannels));
   work.compute_us = rounds * (steps * std::max(multiply, copy) + kStart) /
                     (constants.tensor_clock_ghz.value * kGiga);
+}
+
+// A copy of the input in another order that comes first, in so many times of what memory takes.
+void add_copy_of_input(const ConvolutionSize& size, double bytes, double times,
+                       const Device& device, KernelWork& work) {
+  const DeviceConstants& constants = device.constants;
+  const double copy = number(size.images * size.groups * size.channels * size.in) * bytes;
+  // The input was read beside it, and results are written since.
+  const double results = number(size.images * size.groups * size.filters * size.out) * bytes;
+  work.dram_write += copy;
+  work.dram_read += copy * streaming_l2(device.l2_bytes).miss(2 * copy + results / 2);
+  work.fixed_us += times * (copy / bytes_per_us(constants.dram_read_gbps) +
+                            copy / bytes_per_us(constants.dram_write_gbps));
 }
 
 // A product in tiles, after a copy of the weights, and of the input with its channels last.
@@ -274,14 +301,7 @@ void add_gathered(const ConvolutionSize& size, const Device& device, KernelWork&
   if (size.channels_last && !size.packs_weights()) return;
   work.fixed_us += constants.launch_us.value;
   if (size.packs_weights()) work.dram_write += number(product.m * product.batches * product.k) * 2;
-  if (size.channels_last) return;
-  const double copy = number(size.images * size.groups * size.channels * size.in) * 2;
-  // The input was read beside it, and results are written since.
-  const double results = number(size.images * size.groups * size.filters * size.out) * 2;
-  work.dram_write += copy;
-  work.dram_read += copy * streaming_l2(device.l2_bytes).miss(2 * copy + results / 2);
-  work.fixed_us += copy / bytes_per_us(constants.dram_read_gbps) +
-                   copy / bytes_per_us(constants.dram_write_gbps);
+  if (!size.channels_last) add_copy_of_input(size, 2, 1, device, work);
 }
 
 // Bytes of x that arrive beside those that count: elements between strided ones that share their
@@ -309,9 +329,11 @@ double bytes_beside(const OpGraph& graph, const Op& op, const KernelTraffic& tra
 
 }  // namespace
 
-KernelWork convolution_work(const OpGraph& graph, const Op& op, const KernelTraffic& traffic,
-                            double epilogue, const Device& device) {
+KernelWork convolution_work(const OpGraph& graph, const Kernel& kernel, const Op& op,
+                            const KernelTraffic& traffic, double epilogue, const Device& device) {
   constexpr double kPackUs = 2.5;  // to put the weights into the order of the tiles
+  constexpr double kTurn = 2.8;    // of a copy's time, where single elements are put apart
+  constexpr double kTurnLaunches = 2;
   constexpr double kLowRows = 64;
   constexpr double kFewChannels = 8;
   const Tensor& x = graph.tensors[op.operands[0].tensor];
@@ -330,7 +352,7 @@ KernelWork convolution_work(const OpGraph& graph, const Op& op, const KernelTraf
                   .read_doubt = 0.2,
                   .write_doubt = 0.05,
                   .time_doubt = 0.5};
-  const ConvolutionSize size = size_of(graph, op);
+  ConvolutionSize size = size_of(graph, op);
   if (const auto product = shallow_product(graph, op, size, device)) {
     const auto operands = static_cast<double>(x.bytes + weight.bytes);
     const bool reading = static_cast<double>(traffic.bytes.read) >= operands + 2 * results;
@@ -356,6 +378,11 @@ KernelWork convolution_work(const OpGraph& graph, const Op& op, const KernelTraf
         tensor_us(device, static_cast<double>(op.flops)) / tensor_share(x.type.dtype, device);
     work.compute_us = std::max(loaded / (rate * cycles_per_us), multiplied);
   } else {
+    if (turns_planes(graph, kernel, op, size, device)) {
+      size.channels_last = false;
+      work.fixed_us += kTurnLaunches * device.constants.launch_us.value;
+      add_copy_of_input(size, number(bytes_of(x.type.dtype, 1)), kTurn, device, work);
+    }
     const double rate = products_per_cycle(graph, op, size, device);
     work.compute_us = results * channels * taps / (rate * cycles_per_us);
     work.compute_us =

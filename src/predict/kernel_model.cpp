@@ -84,8 +84,8 @@ KernelWork KernelModel::work_of(const Kernel& kernel, const KernelTraffic& traff
     return product_work(kernel, products.front(), traffic);
   }
   if (products.size() == 1 && first.row->family == OpFamily::kConvolution) {
-    return convolution_work(graph_, first, traffic, instructions_of(kernel, products.front()),
-                            device_);
+    return convolution_work(graph_, kernel, first, traffic,
+                            instructions_of(kernel, products.front()), device_);
   }
   const bool attends = first.row->family == OpFamily::kAttention || products.size() == 2;
   if (attends && graph_.tensors[first.operands[0].tensor].type.shape.size() >= 2) {

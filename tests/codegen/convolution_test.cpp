@@ -397,8 +397,36 @@ TEST_CASE(
            R"(, "inputs": ["x"], "output": "t"},
            {"name": "c", "op": "conv2d", "inputs": ["t", "w"], "output": "y", "groups": 64}]})";
   };
-  CHECK(!streams(of_view("[2, 14, 14, 64]", R"("permute_view", "perm": [0, 3, 1, 2])")));
   CHECK(!streams(of_view("[2, 65, 14, 14]", R"("slice_view", "axis": 1, "end": 64)")));
+}
+
+TEST_CASE("channels that lie last are put apart first where the result's do not lie last") {
+  const auto of = [](const char* more, ComputeCapability capability = kHopper) {
+    const OpGraph graph = graph_of(fmt::format(
+        R"({{"dtype": "bf16", "tensors": {{"p": {{"shape": [3, 28, 30, 97]}},
+                                          "w": {{"shape": [96, 1, 3, 3]}}}},
+            "ops": [{{"op": "slice_view", "inputs": ["p"], "output": "x", "axis": 3, "end": 96}},
+                    {{"op": "permute_view", "inputs": ["x"], "output": "t", "perm": [0, 3, 1, 2]}},
+                    {{"op": "conv2d", "inputs": ["t", "w"], "output": "y", "padding": 1,
+                      "groups": 96}}{}]}})",
+        more));
+    TrafficCounter counter(graph, known_devices().front());
+    Kernel kernel;
+    for (OpId id = 0; id < graph.ops.size(); ++id) kernel.push_back(id);
+    return generate(counter, kernel, testing::device_of(capability));
+  };
+  const GeneratedKernel kernel = of("");
+  CHECK(contains(kernel, "ConvolvePlanesMma<"));
+  CHECK(contains(kernel, "TurnPlanes<bf16>::copy(blockIdx.x, p"));
+  CHECK(contains(kernel, "reinterpret_cast<bf16*>(work + 0), {96, 840, 30, 81480, 2910, 97});"));
+  // Three images of 14 x 2 tiles.
+  CHECK(kernel.packing->blocks == 3 * 14 * 2);
+  CHECK(kernel.workspace_bytes >= 3 * 96 * 840 * 2);
+  CHECK(!kernel.gaps.more_writes.empty());
+  CHECK(!contains(of(R"(, {"op": "transpose", "inputs": ["y"], "output": "z",
+                           "perm": [0, 2, 3, 1]})"),
+                  "TurnPlanes"));
+  CHECK(!contains(of("", {7, 5}), "TurnPlanes"));
 }
 
 // 66 clusters, 72 steps. 1024 filters: three rounds of 256 pixels where six of 128 take longer; 512

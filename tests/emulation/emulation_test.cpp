@@ -146,6 +146,9 @@ TEST_CASE("on the host: depthwise convolutions of channels last") {
 TEST_CASE("on the host: depthwise convolutions of channels last by bands of weights") {
   check("emulation/oplists/depthwise_bands", kWithCopies, "bands of weights, channels last");
 }
+TEST_CASE("on the host: depthwise convolutions whose channels are put apart first") {
+  check("cuda/oplists/convolutions_turned", kWithCopies, "after packing");
+}
 TEST_CASE("on the host: convolutions of few channels that lie last") {
   check("cuda/oplists/convolutions_last_few", kWithCopies, "windows of few channels");
 }

@@ -453,6 +453,24 @@ TEST_CASE("prediction, by hand: planes that blocks hold take half as long as oth
   CHECK(2 + 64 * 130 * 136 * 9 / 43e3 == time_of_plane(130, 136));
 }
 
+TEST_CASE("prediction, by hand: planes that are put apart first") {
+  // 2 x 64 planes of 100 elements; two launches more, and 2.8 times of a copy's 2 x 25,600 bytes.
+  const char* weight = R"(, "w": {"shape": [64, 1, 3, 3]})";
+  const auto of = [&](const char* more) {
+    return time_of(R"("p": {"shape": [2, 10, 10, 64]})" + std::string(weight),
+                   R"({"op": "permute_view", "inputs": ["p"], "output": "x", "perm": [0, 3, 1, 2]},
+                      {"op": "conv2d", "inputs": ["x", "w"], "output": "y", "padding": 1,
+                       "groups": 64})" +
+                       std::string(more),
+                   device_of_bytes());
+  };
+  // 25,600 bytes and the weights' 1,152 are read; as many results and the copy are written.
+  const double turn = 2 * 2 + 2.8 * 51.2;
+  CHECK(2 + turn + 26.752 + 51.2 == of(""));
+  CHECK(2 + 26.752 + 25.6 == of(R"(, {"op": "transpose", "inputs": ["y"], "output": "z",
+                                      "perm": [0, 2, 3, 1]})"));
+}
+
 TEST_CASE("prediction, by hand: attention") {
   // 132 heads of 256 queries and 128 keys, in 4 x 132 blocks of 64 queries, of which a
   // multiprocessor runs three at once: two rounds of a tile each, two products of 3 x 64 x 128 x
