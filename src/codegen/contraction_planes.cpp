@@ -48,6 +48,45 @@ PlaneShape shape_of(const Convolution& convolution) {
           .dilation = {number(lines.dilation), number(line.dilation)}};
 }
 
+// What differs between the two kernels.
+struct PlanesKernel {
+  std::string type;
+  std::string bounds;
+  KernelFacts facts;
+  std::uint64_t blocks = 0;
+  std::string schedule;
+};
+
+PlanesKernel kernel_of(const PlaneBands& bands, const PlaneShape& shape, std::string_view element) {
+  return {
+      .type = fmt::format(
+          "ConvolvePlanesMma<Geometry, {}, {}, {}, {}, {}, {}, {}, Operands, Epilogue>", element,
+          bands.planes, bands.lines, bands.share, bands.images, bands.together, bands.stages),
+      .bounds = fmt::format("__launch_bounds__(Convolve::kThreads, {})", bands.resident),
+      .facts = {.threads = bands.threads(shape),
+                .shared_bytes = bands.shared_bytes,
+                .tile_rows = bands.planes,
+                .tile_columns = bands.images},
+      .blocks = bands.blocks(shape),
+      .schedule =
+          fmt::format("mma with bands of weights, {} plane{} of {} image{} per block", bands.planes,
+                      bands.planes > 1 ? "s" : "", bands.images, bands.images > 1 ? "s" : "")};
+}
+
+PlanesKernel kernel_of(const PlaneTiles& tiles, const PlaneShape& shape, std::string_view element) {
+  return {
+      .type = fmt::format("ConvolvePlanes<Geometry, {}, {}, {}, {}, {}, Operands, Epilogue>",
+                          element, tiles.planes, tiles.lines, tiles.columns, tiles.align),
+      .bounds = "__launch_bounds__(Convolve::kThreads)",
+      .facts = {.threads = PlaneTiles::kThreads,
+                .shared_bytes = tiles.shared_bytes,
+                .tile_rows = tiles.planes,
+                .tile_columns = tiles.lines * tiles.columns},
+      .blocks = ceil_div(shape.planes(), tiles.planes),
+      .schedule = fmt::format("{} plane{} per block, strips of {} x {} per thread", tiles.planes,
+                              tiles.planes > 1 ? "s" : "", tiles.lines, tiles.columns)};
+}
+
 }  // namespace
 
 // What both kernels take: windows whose code is written out, of planes.
@@ -110,43 +149,19 @@ bool ContractionWriter::write_convolution_planes(const Convolution& convolution)
       turns ? turn_planes(convolution)
             : fmt::format("{} + {}", code_.parameters().input(op_.operands[0].tensor),
                           convolution.strides->offset);
-  KernelFacts facts{.threads = PlaneTiles::kThreads};
-  std::string convolve, bounds = "__launch_bounds__(Convolve::kThreads)";
-  if (bands) {
-    bounds = fmt::format("__launch_bounds__(Convolve::kThreads, {})", bands->resident);
-    facts.threads = bands->threads(shape);
-    facts.shared_bytes = bands->shared_bytes;
-    facts.tile_rows = bands->planes;
-    facts.tile_columns = bands->images;
-    convolve =
-        fmt::format("ConvolvePlanesMma<Geometry, {}, {}, {}, {}, {}, {}, {}, Operands, Epilogue>",
-                    stored_type(type), bands->planes, bands->lines, bands->share, bands->images,
-                    bands->together, bands->stages);
-    result_.blocks = bands->blocks(shape);
-    result_.schedule =
-        fmt::format("mma with bands of weights, {} plane{} of {} image{} per block", bands->planes,
-                    bands->planes > 1 ? "s" : "", bands->images, bands->images > 1 ? "s" : "");
-  } else {
-    facts.shared_bytes = tiles->shared_bytes;
-    facts.tile_rows = tiles->planes;
-    result_.blocks = ceil_div(shape.planes(), tiles->planes);
-    facts.tile_columns = tiles->lines * tiles->columns;
-    convolve =
-        fmt::format("ConvolvePlanes<Geometry, {}, {}, {}, {}, {}, Operands, Epilogue>",
-                    stored_type(type), tiles->planes, tiles->lines, tiles->columns, tiles->align);
-    result_.schedule =
-        fmt::format("{} plane{} per block, strips of {} x {} per thread", tiles->planes,
-                    tiles->planes > 1 ? "s" : "", tiles->lines, tiles->columns);
-  }
+  const PlanesKernel made = bands ? kernel_of(*bands, shape, stored_type(type))
+                                  : kernel_of(*tiles, shape, stored_type(type));
   result_.source.text += blocks({"mma", "hopper", "convolve_planes"}) +
                          (bands ? blocks({"weight_bands", "convolve_planes_mma"}) : "") +
                          epilogue_.text() + operands_struct(functions) +
-                         fmt::format("typedef {} Convolve;\n", convolve) +
-                         facts.asserted_of("Convolve") +
-                         entry(bounds, "",
+                         fmt::format("typedef {} Convolve;\n", made.type) +
+                         made.facts.asserted_of("Convolve") +
+                         entry(made.bounds, "",
                                fmt::format("Convolve::run({}, Operands{{{}}}, {});", x,
                                            code_.parameters().arguments(), epilogue_.made()));
-  facts.launch(result_);
+  made.facts.launch(result_);
+  result_.blocks = made.blocks;
+  result_.schedule = made.schedule;
   return true;
 }
 

@@ -27,6 +27,8 @@ constexpr double kHighTiles = 3.3;  // of 128
 constexpr double kNumbered = 1.15;  // few channels, whose places come from a table
 constexpr double kWide = 1.1;       // of four bytes, each multiplied as three parts
 
+constexpr double kPackUs = 2.5;  // to put weights into the order of tiles
+
 double filled(double count, double unit) { return std::ceil(count / unit) * unit; }
 
 double number(std::uint64_t count) { return static_cast<double>(count); }
@@ -327,13 +329,32 @@ double bytes_beside(const OpGraph& graph, const Op& op, const KernelTraffic& tra
   return (all - number(lines * counted)) * static_cast<double>(bytes);
 }
 
+// By ordinary arithmetic, bands of weights, or few tiles of f32.
+void add_others(const OpGraph& graph, const Kernel& kernel, const Op& op, ConvolutionSize size,
+                const Device& device, KernelWork& work) {
+  constexpr double kTurn = 2.8;  // of a copy's time, where single elements are put apart
+  constexpr double kTurnLaunches = 2;
+  const DType type = graph.tensors[op.operands[0].tensor].type.dtype;
+  const Tensor& made = graph.tensors[op.outputs[0]];
+  if (turns_planes(graph, kernel, op, size, device)) {
+    size.channels_last = false;
+    work.fixed_us += kTurnLaunches * device.constants.launch_us.value;
+    add_copy_of_input(size, number(bytes_of(type, 1)), kTurn, device, work);
+  }
+  const double rate = products_per_cycle(graph, op, size, device);
+  const double products = number(made.elements) * number(size.channels * size.taps);
+  const double cycles_per_us = device.multiprocessors * device.constants.clock_ghz.value * kGiga;
+  work.compute_us = std::max(products / (rate * cycles_per_us), scattered_us(made, size, device));
+  if (const auto us = few_tiles_us(type, size, device)) {
+    work.fixed_us += kPackUs;
+    work.compute_us = *us;
+  }
+}
+
 }  // namespace
 
 KernelWork convolution_work(const OpGraph& graph, const Kernel& kernel, const Op& op,
                             const KernelTraffic& traffic, double epilogue, const Device& device) {
-  constexpr double kPackUs = 2.5;  // to put the weights into the order of the tiles
-  constexpr double kTurn = 2.8;    // of a copy's time, where single elements are put apart
-  constexpr double kTurnLaunches = 2;
   constexpr double kLowRows = 64;
   constexpr double kFewChannels = 8;
   const Tensor& x = graph.tensors[op.operands[0].tensor];
@@ -352,7 +373,7 @@ KernelWork convolution_work(const OpGraph& graph, const Kernel& kernel, const Op
                   .read_doubt = 0.2,
                   .write_doubt = 0.05,
                   .time_doubt = 0.5};
-  ConvolutionSize size = size_of(graph, op);
+  const ConvolutionSize size = size_of(graph, op);
   if (const auto product = shallow_product(graph, op, size, device)) {
     const auto operands = static_cast<double>(x.bytes + weight.bytes);
     const bool reading = static_cast<double>(traffic.bytes.read) >= operands + 2 * results;
@@ -378,19 +399,7 @@ KernelWork convolution_work(const OpGraph& graph, const Kernel& kernel, const Op
         tensor_us(device, static_cast<double>(op.flops)) / tensor_share(x.type.dtype, device);
     work.compute_us = std::max(loaded / (rate * cycles_per_us), multiplied);
   } else {
-    if (turns_planes(graph, kernel, op, size, device)) {
-      size.channels_last = false;
-      work.fixed_us += kTurnLaunches * device.constants.launch_us.value;
-      add_copy_of_input(size, number(bytes_of(x.type.dtype, 1)), kTurn, device, work);
-    }
-    const double rate = products_per_cycle(graph, op, size, device);
-    work.compute_us = results * channels * taps / (rate * cycles_per_us);
-    work.compute_us =
-        std::max(work.compute_us, scattered_us(graph.tensors[op.outputs[0]], size, device));
-    if (const auto us = few_tiles_us(x.type.dtype, size, device)) {
-      work.fixed_us += kPackUs;
-      work.compute_us = *us;
-    }
+    add_others(graph, kernel, op, size, device, work);
   }
   work.compute_us += lane_us(device, epilogue * results);
   return work;
