@@ -65,7 +65,7 @@ struct AttentionFew {
   // Beside the stages, the largest score and the sum of each warp's rows.
   static constexpr int kStateBytes = 2 * kKeyWarps * kTileRows * sizeof(float);
   // Behind them the queries, as operands of mma, if registers have no room for them.
-  static constexpr bool kHoldsQueries = kHead <= 128;
+  static constexpr bool kHoldsQueries = Tile::kLineBytes <= 256;
   static constexpr int kQueryBytes = kHoldsQueries ? 0 : kTileRows * Tile::kLineBytes;
   static constexpr int kSharedBytes = kStages * kStageBytes + kStateBytes + kQueryBytes;
   // The sums of values that a row's parts leave, and their states.

@@ -1,6 +1,6 @@
 // Attention (attention.cuh) for sm_80 and everything after it, made for head sizes 32, 64, 96, 128,
-// 192 and 256. Needs elements.cuh, quick.cuh, accumulators.cuh, columns.cuh, epilogue.cuh,
-// attention.cuh and mma.cuh before it.
+// 192 and 256, in f32 up to 128. Needs elements.cuh, quick.cuh, accumulators.cuh, columns.cuh,
+// epilogue.cuh, attention.cuh and mma.cuh before it.
 //
 // An entry is
 //   extern "C" __global__ void __launch_bounds__(AttentionSm80<...>::kThreads)
@@ -206,11 +206,10 @@ struct AttentionTile {
 template <typename Element, int kHead, bool kCausal, class Scores, class Epilogue>
 struct AttentionSm80 {
   typedef AttentionTile<Element, kHead> Tile;
-  static constexpr bool kShort = kHead <= 128;
-  static constexpr int kWarps = kShort && !Tile::kWords ? 8 : 4;
+  static constexpr bool kLarge = kHead <= 128 && !Tile::kWords;
+  static constexpr int kWarps = kLarge ? 8 : 4;
   static constexpr int kTileRows = 16 * kWarps;
-  // Limited by registers and, of f32, by shared memory.
-  static constexpr int kTileKeys = (kShort ? 64 : 32) / (Tile::kWords ? 2 : 1);
+  static constexpr int kTileKeys = kLarge ? 64 : 32;  // limited by registers
   static constexpr int kThreads = 32 * kWarps;
   static constexpr int kSharedBytes = (kTileRows + 2 * kTileKeys) * Tile::kLineBytes;
 

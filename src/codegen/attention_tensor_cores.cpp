@@ -29,8 +29,7 @@ std::string AttentionWriter::pointer_of(const OperandStrides& strides) {
 }
 
 bool AttentionWriter::fits_copy_engine() const {
-  if (device_.capability != kHopper) return false;
-  if (has_words() ? head_ > kMostWordsHead : head_ < 64) return false;
+  if (device_.capability != kHopper || (head_ < 64 && !has_words())) return false;
   return std::ranges::all_of(std::array{q_, k_, v_}, [&](const OperandStrides& strides) {
     const bool repeats = (parts_.batches > 1 && strides.batch == 0) ||
                          (parts_.heads > 1 && strides.head == 0 && parts_.key_heads > 1);

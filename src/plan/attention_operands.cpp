@@ -186,7 +186,8 @@ std::optional<TensorCoreAttention> tensor_core_attention(const OpGraph& graph, c
   if (found.operands[0].heads != heads || found.operands[1].heads != found.operands[2].heads) {
     return std::nullopt;
   }
-  const std::optional<std::uint64_t> head = tensor_core_head(queries.columns, values.columns);
+  const std::optional<std::uint64_t> head =
+      tensor_core_head(queries.columns, values.columns, found.element_bytes);
   if (!head || !takes_types(graph, found.operands, op.outputs[0])) return std::nullopt;
   found.head = *head;
   constexpr std::uint64_t kMostBlocks = 65535;

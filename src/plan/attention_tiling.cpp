@@ -33,15 +33,16 @@ std::optional<FewTiling> few_tiling(std::uint64_t rows, std::uint64_t head,
                                     std::uint64_t element_bytes, std::uint64_t on_chip_bytes) {
   constexpr std::uint64_t kReserved = 1024;  // of a block's shared memory, by the system
   constexpr std::uint64_t kMostStages = 8;
-  constexpr std::uint64_t kStates = 32;     // bytes of a row, of its four warps
-  constexpr std::uint64_t kHeldHead = 128;  // longer queries are in shared memory
+  constexpr std::uint64_t kStates = 32;      // bytes of a row, of its four warps
+  constexpr std::uint64_t kHeldBytes = 256;  // longer queries are in shared memory
+  constexpr std::uint64_t kShortHead = 128;
   if (rows > kMostFewRows) return std::nullopt;
   // More rows or longer heads need the registers of two blocks.
   FewTiling few{.row_tiles = ceil_div(rows, kFewTileRows),
-                .running = rows <= kFewTileRows && head <= kHeldHead ? 2U : 1U,
+                .running = rows <= kFewTileRows && head <= kShortHead ? 2U : 1U,
                 .stage_bytes = 2 * kFewTileKeys * head * element_bytes};
-  few.more_bytes =
-      few.row_tiles * kFewTileRows * (kStates + (head > kHeldHead ? head * element_bytes : 0));
+  few.more_bytes = few.row_tiles * kFewTileRows *
+                   (kStates + (head * element_bytes > kHeldBytes ? head * element_bytes : 0));
   const auto stages_of = [&](std::uint64_t bytes) {
     return std::min(kMostStages,
                     bytes > few.more_bytes ? (bytes - few.more_bytes) / few.stage_bytes : 0);
@@ -52,15 +53,17 @@ std::optional<FewTiling> few_tiling(std::uint64_t rows, std::uint64_t head,
 }
 
 MmaAttention mma_attention(std::uint64_t head, std::uint64_t element_bytes) {
-  const bool shorter = head <= 128, words = element_bytes == 4;
-  return {.rows = shorter && !words ? 128U : 64U, .keys = (shorter ? 64U : 32U) / (words ? 2 : 1)};
+  return head <= 128 && element_bytes == 2 ? MmaAttention{.rows = 128, .keys = 64}
+                                           : MmaAttention{.rows = 64, .keys = 32};
 }
 
-std::optional<std::uint64_t> tensor_core_head(std::uint64_t size, std::uint64_t value_size) {
+std::optional<std::uint64_t> tensor_core_head(std::uint64_t size, std::uint64_t value_size,
+                                              std::uint64_t element_bytes) {
   constexpr std::array<std::uint64_t, 6> kHeads = {32, 64, 96, 128, 192, 256};
   const auto* head = std::ranges::find_if(
       kHeads, [&](std::uint64_t each) { return each >= std::max(size, value_size); });
   if (head == kHeads.end() || (size | value_size) % 8 != 0) return std::nullopt;
+  if (element_bytes == 4 && *head > kMostWordsHead) return std::nullopt;
   return *head;
 }
 

@@ -51,7 +51,8 @@ MmaAttention mma_attention(std::uint64_t head, std::uint64_t element_bytes);
 
 // The head size that attention's kernels for tensor cores are compiled for, to hold queries and
 // values of these sizes: shorter lines are padded with zeros.
-std::optional<std::uint64_t> tensor_core_head(std::uint64_t size, std::uint64_t value_size);
+std::optional<std::uint64_t> tensor_core_head(std::uint64_t size, std::uint64_t value_size,
+                                              std::uint64_t element_bytes);
 
 // Attention of many queries.
 struct AttentionSize {
@@ -76,9 +77,10 @@ constexpr std::uint64_t kAloneBlocks = 3;
 constexpr bool attends_alone(std::uint64_t head, bool plain, std::uint64_t rows) {
   return head == 64 && plain && rows == 64;
 }
-// Queries and keys of a tile of attention_words_sm90, which has f32 in heads of at most so many.
-constexpr std::uint64_t kWordsTile = 64;
+// Of f32, which needs twice the room, and a part of each product in registers.
 constexpr std::uint64_t kMostWordsHead = 128;
+// Queries and keys of a tile of attention_words_sm90.
+constexpr std::uint64_t kWordsTile = 64;
 // Its blocks that a multiprocessor runs.
 constexpr std::uint64_t words_blocks(std::uint64_t head) {
   return head <= 32 ? 3 : head <= 64 ? 2 : 1;

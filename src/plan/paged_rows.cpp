@@ -130,9 +130,11 @@ Sizes sizes_of(const OpGraph& graph, const Op& attention) {
   };
   const Extents queries = extents_of(0);
   const Extents values = extents_of(2);
+  const std::uint64_t element_bytes =
+      bytes_of(graph.tensors[attention.operands[0].tensor].type.dtype, 1);
   return {.rows = queries.rows * (queries.heads / values.heads),
-          .head = tensor_core_head(queries.columns, values.columns),
-          .element_bytes = bytes_of(graph.tensors[attention.operands[0].tensor].type.dtype, 1)};
+          .head = tensor_core_head(queries.columns, values.columns, element_bytes),
+          .element_bytes = element_bytes};
 }
 
 }  // namespace

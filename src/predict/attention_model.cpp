@@ -127,7 +127,7 @@ double words_us(const Attention& attention, const Device& device) {
   constexpr double kMmaFlops = 85;               // per cycle, of a block of attention_sm80
   constexpr double kMmaBlocks = 2;
   const auto head = static_cast<double>(attention.padded);
-  const bool copies = device.capability == kHopper && attention.padded <= kMostWordsHead;
+  const bool copies = device.capability == kHopper;
   const MmaAttention mma = mma_attention(attention.padded, 4);
   const auto rows = static_cast<double>(copies ? kWordsTile : mma.rows);
   const auto tile_keys = static_cast<double>(copies ? kWordsTile : mma.keys);
