@@ -56,9 +56,9 @@ __device__ __forceinline__ void load_matrices_transposed(const void* at, u32 (&r
 // D[16][8] += A[16][k] B[k][8], k being 32 bytes of operand: 32 steps of fp8 (from sm_89 on), 16 of
 // bf16 and f16, 8 of f32, which enters as tf32.
 struct tf32 {};
-#define FUSECALC_MMA(kBepth, kName, T)                                                          \
+#define FUSECALC_MMA(kDepth, kName, T)                                                          \
   __device__ __forceinline__ void multiply(float(&d)[4], const u32(&a)[4], u32 b0, u32 b1, T) { \
-    asm volatile("mma.sync.aligned.m16n8k" #kBepth ".row.col.f32." #kName "." #kName            \
+    asm volatile("mma.sync.aligned.m16n8k" #kDepth ".row.col.f32." #kName "." #kName            \
                  ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"         \
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                               \
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));               \

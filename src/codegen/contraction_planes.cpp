@@ -97,8 +97,8 @@ bool ContractionWriter::takes_planes(const Convolution& convolution) const {
          convolution.taps() <= kMostTaps && epilogue_.made_type() == ComputeType::kF32;
 }
 
-// Whether the input is copied first, as planes: single windows of channels that lie last, by which
-// a result with its channels last could be made as well (convolve_last_down.cuh).
+// Whether the input is copied first, as planes: where its channels lie last, and those of the
+// result do not. (Where they do, the kernels of convolve_last_*.cuh need no copy.)
 bool ContractionWriter::turns_planes(const Convolution& convolution) const {
   return takes_planes(convolution) && convolution.has_two_axes() && convolution.axes[1].in > 1 &&
          convolution.filters == 1 && convolution.groups > 1 && convolution.strides->channel == 1 &&

@@ -159,13 +159,11 @@ extern "C" __global__ void __launch_bounds__(Contract::kThreads, Contract::kBloc
 )";
 }
 
-// By several warpgroups beside one that copies, or by one alone, of which there are none then.
-std::string attention_sm90(int head, int warpgroups, int keys, bool causal,
-                           const std::string& scores) {
-  return "constexpr int kHead = " + std::to_string(head) + ";\n" + kResult + "typedef " +
-         (warpgroups == 0 ? "AttentionAloneSm90<bf16, "
-                          : "AttentionSm90<bf16, kHead, " + std::to_string(warpgroups) + ", ") +
-         std::to_string(keys) + (causal ? ", true, " : ", false, ") + scores +
+// A kernel that is given maps of its operands; `type` is its building block up to the scores.
+std::string attention_of_maps(int head, const std::string& type, bool causal,
+                              const std::string& scores) {
+  return "constexpr int kHead = " + std::to_string(head) + ";\n" + kResult + "typedef " + type +
+         (causal ? ", true, " : ", false, ") + scores +
          R"(, Tail> Attention;
 extern "C" __global__ void __launch_bounds__(Attention::kThreads, Attention::kBlocksPerSm)
     k(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k,
@@ -177,18 +175,17 @@ extern "C" __global__ void __launch_bounds__(Attention::kThreads, Attention::kBl
 )";
 }
 
-std::string attention_words(int head, bool causal, const std::string& scores) {
-  return "constexpr int kHead = " + std::to_string(head) + ";\n" + kResult +
-         "typedef AttentionWordsSm90<kHead, " + (causal ? "true" : "false") + ", " + scores +
-         R"(, Tail> Attention;
-extern "C" __global__ void __launch_bounds__(Attention::kThreads, Attention::kBlocksPerSm)
-    k(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k,
-      const __grid_constant__ TensorMap v, const __grid_constant__ AttentionShape shape,
-      const __grid_constant__ )" +
-         scores + R"( scores, const __grid_constant__ Tail tail) {
-  Attention::run(q, k, v, shape, scores, tail);
+// By several warpgroups beside one that copies, or by one alone, of which there are none then.
+std::string attention_sm90(int head, int warpgroups, int keys, bool causal,
+                           const std::string& scores) {
+  const std::string type = warpgroups == 0
+                               ? "AttentionAloneSm90<bf16, "
+                               : "AttentionSm90<bf16, kHead, " + std::to_string(warpgroups) + ", ";
+  return attention_of_maps(head, type + std::to_string(keys), causal, scores);
 }
-)";
+
+std::string attention_words(int head, bool causal, const std::string& scores) {
+  return attention_of_maps(head, "AttentionWordsSm90<kHead", causal, scores);
 }
 
 std::string attention_sm80(int head, bool causal, const std::string& scores,
