@@ -28,8 +28,6 @@ class Sort {
         code_(kernel) {}
 
   GeneratedKernel write() {
-    constexpr std::uint64_t kMost = std::uint64_t{1} << 31U;
-    if (rows_.length >= kMost) cannot_generate(op_, "its rows have 2^31 elements or more");
     for (const TensorId output : op_.outputs) {
       if (kernel_.needed_outside(output)) code_.parameters().output(output);
     }
