@@ -22,7 +22,7 @@ using namespace fusecalc::testing;
 namespace {
 
 // Layers of four ops, each on the result of the one before and on the first one's input.
-std::string layers(std::size_t count) {
+std::string residual_layers(std::size_t count) {
   std::vector<std::string> ops;
   for (std::size_t i = 0; i < count; ++i) {
     const std::string input = i == 0 ? "x" : fmt::format("y{}", i - 1);
@@ -44,7 +44,8 @@ std::string layers(std::size_t count) {
 TEST_CASE("several threads make the plans that one makes, and find every boundary") {
   constexpr std::size_t kLayers = 600;
   const Device& device = known_devices().front();
-  Analysis analysis = analyze_graph(graph_of(layers(kLayers)), "layers", device, std::nullopt);
+  Analysis analysis =
+      analyze_graph(graph_of(residual_layers(kLayers)), "layers", device, std::nullopt);
   const GraphAnalysis& details = *analysis.graph;
   REQUIRE(threads_for(details.graph.ops.size()) == std::thread::hardware_concurrency());
   TrafficCounter counter(details.graph, device);
@@ -69,8 +70,8 @@ TEST_CASE("several threads make the plans that one makes, and find every boundar
 }
 
 TEST_CASE("several threads write the kernels of a plan in their order, each once") {
-  Analysis analysis =
-      analyze_graph(graph_of(layers(600)), "layers", known_devices().front(), std::nullopt);
+  Analysis analysis = analyze_graph(graph_of(residual_layers(600)), "layers",
+                                    known_devices().front(), std::nullopt);
   find_boundaries(analysis, BoundaryScope::kEveryPlan);
   Output output = Output::memory();
   write_json(analysis, Style{}, output);

@@ -10,6 +10,7 @@
 #include "input/onnx/proto.hpp"
 #include "support/files.hpp"
 #include "support/invocation.hpp"
+#include "support/words.hpp"
 
 namespace fusecalc {
 namespace {
@@ -47,10 +48,6 @@ class SweepFolderOf {
  private:
   TempDir folder_;
 };
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
 
 TEST_CASE("sweep: every combination is a point, with the figures of every plan") {
   SweepFolderOf folder;

@@ -13,11 +13,11 @@ using namespace fusecalc::testing;
 
 namespace {
 
-const std::string kOps = R"([{"input_size": 8, "output_size": 8}])";
+const std::string kOneOp = R"([{"input_size": 8, "output_size": 8}])";
 
 Invocation analyze(std::vector<std::string> options = {}) {
   options.insert(options.begin(), {"analyze", "-"});
-  return invoke(options).input(kOps);
+  return invoke(options).input(kOneOp);
 }
 
 bool has_colour(const Outcome& outcome) { return outcome.out.find("\x1b[") != std::string::npos; }

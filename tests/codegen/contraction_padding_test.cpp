@@ -25,8 +25,8 @@ GeneratedKernel kernel_of(const std::string& tensors, const std::string& ops,
   return generate(counter, testing::all_ops(graph), counter.device());
 }
 
-const std::string kRelu = R"({"op": "relu", "inputs": ["h"], "output": "y"})";
-const std::string kLinear = R"({"op": "linear", "inputs": ["x", "w"], "output": "h"}, )";
+const std::string kReluOp = R"({"op": "relu", "inputs": ["h"], "output": "y"})";
+const std::string kLinearOp = R"({"op": "linear", "inputs": ["x", "w"], "output": "h"}, )";
 
 // Lines of 777 become lines of 784, 1568 bytes: 4096 of them are 392 times 16 KiB, 5000 are 478.5.
 TEST_CASE("lines at odd places are copied for the copy engine, those of all weights") {
@@ -56,7 +56,7 @@ TEST_CASE("lines at odd places are copied for the copy engine, those of all weig
 
 TEST_CASE("lines across k are copied in their order, and those that are in order are not") {
   const std::string product =
-      R"({"op": "matmul", "inputs": ["x", "w"], "output": "h", "transpose_a": true}, )" + kRelu;
+      R"({"op": "matmul", "inputs": ["x", "w"], "output": "h", "transpose_a": true}, )" + kReluOp;
   const GeneratedKernel both = kernel_of(
       R"("x": {"shape": [3, 8192, 1001]}, "w": {"shape": [3, 8192, 770]})", product, "a100");
   CHECK(contains(both, "kStrides = {1008, 8257536, 0, 776, 6356992, 0}"));
@@ -73,7 +73,7 @@ TEST_CASE("lines across k are copied in their order, and those that are in order
 TEST_CASE("copies, partial results and shares of k have room of their own") {
   const GeneratedKernel kernel =
       kernel_of(R"("x": {"shape": [4096, 2047]}, "w": {"shape": [3000, 2047]})",
-                kLinear + R"({"op": "logsumexp", "inputs": ["h"], "output": "y", "axes": [1]})",
+                kLinearOp + R"({"op": "logsumexp", "inputs": ["h"], "output": "y", "axes": [1]})",
                 "h100", "tf32");
   CHECK(contains(kernel, "ContractSm90<f32, "));
   CHECK(kernel.packed_at > 0);
@@ -87,7 +87,7 @@ TEST_CASE(
     "lines at odd places are copied for whole rows in clusters, which are tiled in all ways") {
   const GeneratedKernel kernel =
       kernel_of(R"("x": {"shape": [300, 777]}, "w": {"shape": [320, 777]})",
-                kLinear + R"({"op": "softmax", "inputs": ["h"], "output": "y"})", "h100");
+                kLinearOp + R"({"op": "softmax", "inputs": ["h"], "output": "y"})", "h100");
   CHECK(contains(kernel, "ContractRowsSm90<bf16, "));
   CHECK(kernel.maps[1].offset == 304 * 1568);
   CHECK(kernel.workspace_bytes == 304 * 1568 + 320 * 1568);
@@ -101,9 +101,9 @@ TEST_CASE(
 
 // 1001 x 15 strips of 64 rows are partial maxima in f32, and 1001 results in 8 bytes.
 TEST_CASE("tiles by mma find copies behind partial results") {
-  const GeneratedKernel kernel =
-      kernel_of(R"("x": {"shape": [960, 4097]}, "w": {"shape": [1001, 4097]})",
-                kLinear + R"({"op": "max", "inputs": ["h"], "output": "y", "axes": [0]})", "a100");
+  const GeneratedKernel kernel = kernel_of(
+      R"("x": {"shape": [960, 4097]}, "w": {"shape": [1001, 4097]})",
+      kLinearOp + R"({"op": "max", "inputs": ["h"], "output": "y", "axes": [0]})", "a100");
   REQUIRE(kernel.packing);
   REQUIRE(kernel.packed_at > 0);
   const std::string at = "reinterpret_cast<const bf16*>(work + ";
@@ -113,12 +113,12 @@ TEST_CASE("tiles by mma find copies behind partial results") {
 
 TEST_CASE("lines are not copied where that takes longer than their product gains") {
   const GeneratedKernel few = kernel_of(
-      R"("x": {"shape": [70, 1001]}, "w": {"shape": [256, 1001]})", kLinear + kRelu, "h100");
+      R"("x": {"shape": [70, 1001]}, "w": {"shape": [256, 1001]})", kLinearOp + kReluOp, "h100");
   CHECK_FALSE(few.packing);
   CHECK(contains(few, ", 1, 1, false, false, Epilogue> Contract"));
   // Those of f32 are multiplied in three parts, which takes longer than to bring them.
   CHECK_FALSE(kernel_of(R"("x": {"shape": [4096, 777]}, "w": {"shape": [4096, 777]})",
-                        kLinear + kRelu, "h100", "f32")
+                        kLinearOp + kReluOp, "h100", "f32")
                   .packing);
 }
 

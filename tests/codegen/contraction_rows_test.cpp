@@ -15,6 +15,7 @@
 namespace fusecalc {
 namespace {
 
+using testing::bf16_list;
 using testing::contains;
 using testing::generated;
 using testing::graph_of;
@@ -80,15 +81,10 @@ TEST_CASE("what is reduced is kept where all that follows is computed from it") 
   CHECK_FALSE(has(function(text, "second"), "silu"));
 }
 
-std::string list(const std::string& tensors, const std::string& ops) {
-  return R"({"format": "fusecalc.ops/1", "dtype": "bf16", "tensors": {)" + tensors +
-         R"(}, "ops": [)" + ops + "]}";
-}
-
 const std::string kNorm =
-    list(R"("x": {"shape": [300, 64]}, "w": {"shape": [384, 64]}, "r": {"shape": [300, 384]},
+    bf16_list(R"("x": {"shape": [300, 64]}, "w": {"shape": [384, 64]}, "r": {"shape": [300, 384]},
             "g": {"shape": [384]})",
-         R"({"name": "l", "op": "linear", "inputs": ["x", "w"], "output": "h"},
+              R"({"name": "l", "op": "linear", "inputs": ["x", "w"], "output": "h"},
             {"name": "a", "op": "add", "inputs": ["h", "r"], "output": "s"},
             {"name": "n", "op": "layer_norm", "inputs": ["s", "g"], "output": "y"})");
 
@@ -151,14 +147,15 @@ TEST_CASE("whole rows are held without tensor cores where there are no clusters"
 }
 
 TEST_CASE("rows that no kernel can hold are refused with the reason") {
-  const OpGraph wide = graph_of(list(R"("x": {"shape": [300, 64]}, "w": {"shape": [4096, 64]})",
-                                     R"({"op": "linear", "inputs": ["x", "w"], "output": "h"},
+  const OpGraph wide =
+      graph_of(bf16_list(R"("x": {"shape": [300, 64]}, "w": {"shape": [4096, 64]})",
+                         R"({"op": "linear", "inputs": ["x", "w"], "output": "h"},
               {"op": "layer_norm", "inputs": ["h"], "output": "y"})"));
   CHECK(refusal(wide, {0, 1}, {9, 0}).find("layer_norm needs whole rows of the result of linear") !=
         std::string::npos);
   const OpGraph twice =
-      graph_of(list(R"("x": {"shape": [300, 64]}, "w": {"shape": [256, 64]})",
-                    R"({"name": "l", "op": "linear", "inputs": ["x", "w"], "output": "h"},
+      graph_of(bf16_list(R"("x": {"shape": [300, 64]}, "w": {"shape": [256, 64]})",
+                         R"({"name": "l", "op": "linear", "inputs": ["x", "w"], "output": "h"},
               {"name": "n", "op": "layer_norm", "inputs": ["h"], "output": "s"},
               {"name": "p", "op": "softmax", "inputs": ["s"], "output": "y"})"));
   CHECK(refusal(twice, {0, 1, 2}, {9, 0}).find("softmax would be the second") != std::string::npos);

@@ -16,25 +16,21 @@
 namespace fusecalc {
 namespace {
 
+using testing::bf16_list;
 using testing::contains;
 using testing::generated;
 using testing::graph_of;
 using testing::op_called;
 
-std::string list(const std::string& tensors, const std::string& ops) {
-  return R"({"format": "fusecalc.ops/1", "dtype": "bf16", "tensors": {)" + tensors +
-         R"(}, "ops": [)" + ops + "]}";
-}
-
 const std::string kLinear =
-    list(R"("x": {"shape": [2, 30, 16]}, "w": {"shape": [10, 16]}, "b": {"shape": [10]})",
-         R"({"name": "up", "op": "linear", "inputs": ["x", "w", "b"], "output": "u"},
+    bf16_list(R"("x": {"shape": [2, 30, 16]}, "w": {"shape": [10, 16]}, "b": {"shape": [10]})",
+              R"({"name": "up", "op": "linear", "inputs": ["x", "w", "b"], "output": "u"},
        {"name": "relu", "op": "relu", "inputs": ["u"], "output": "y"},
        {"name": "most", "op": "max", "inputs": ["y"], "output": "m", "axes": [1]})");
 
 TEST_CASE("rows that a kernel computes are loaded apart from what is computed of them") {
   const auto graph = [](int depth) {
-    return graph_of(list(
+    return graph_of(bf16_list(
         fmt::format(
             R"("x": {{"shape": [4, 80, {0}], "dtype": "f32"}}, "w": {{"shape": [4, {0}, 64]}})",
             depth),
@@ -64,11 +60,11 @@ TEST_CASE("blocks whose tiles lie side by side share the rows they make") {
   };
   const auto code = [](int columns) {
     return generated(
-        graph_of(
-            list(fmt::format(
-                     R"("x": {{"shape": [2560, 64], "dtype": "f32"}}, "w": {{"shape": [{}, 64]}})",
-                     columns),
-                 R"({"op": "cast", "inputs": ["x"], "output": "c", "dtype": "bf16"},
+        graph_of(bf16_list(
+            fmt::format(
+                R"("x": {{"shape": [2560, 64], "dtype": "f32"}}, "w": {{"shape": [{}, 64]}})",
+                columns),
+            R"({"op": "cast", "inputs": ["x"], "output": "c", "dtype": "bf16"},
                {"op": "linear", "inputs": ["c", "w"], "output": "y"})")),
         {0, 1});
   };
@@ -106,7 +102,7 @@ TEST_CASE("a linear layer's rows are one matrix, or a batch of matrices of the r
 
 // q lies as [2][3][4][8]: batch, row, head, column.
 TEST_CASE("views become strides if lines stay contiguous") {
-  const OpGraph graph = graph_of(list(
+  const OpGraph graph = graph_of(bf16_list(
       R"("q": {"shape": [2, 3, 4, 8]}, "k": {"shape": [2, 3, 4, 8]}, "w": {"shape": [5, 32]},
          "c": {"shape": [2, 4, 3, 8]})",
       R"({"name": "vq", "op": "permute_view", "inputs": ["q"], "output": "qh", "perm": [0, 2, 1, 3]},
@@ -138,8 +134,8 @@ TEST_CASE("views become strides if lines stay contiguous") {
 
 TEST_CASE("matrices that share the other operand are one") {
   const OpGraph graph =
-      graph_of(list(R"("x": {"shape": [2, 6, 4]}, "w": {"shape": [4, 5]})",
-                    R"({"name": "p", "op": "matmul", "inputs": ["x", "w"], "output": "y"})"));
+      graph_of(bf16_list(R"("x": {"shape": [2, 6, 4]}, "w": {"shape": [4, 5]})",
+                         R"({"name": "p", "op": "matmul", "inputs": ["x", "w"], "output": "y"})"));
   const auto product = matrix_product(graph, graph.ops[0]);
   REQUIRE(product);
   CHECK(product->m == 12);
@@ -173,9 +169,9 @@ TEST_CASE("a fused product has code of ours for its architecture") {
 GeneratedKernel product_with_relu(const std::string& m, const std::string& n, const std::string& k,
                                   const std::string& type = "bf16") {
   const OpGraph graph = graph_of(
-      list(R"("x": {"shape": [)" + m + ", " + k + R"(], "dtype": ")" + type +
-               R"("}, "w": {"shape": [)" + n + ", " + k + R"(], "dtype": ")" + type + R"("})",
-           R"({"name": "up", "op": "linear", "inputs": ["x", "w"], "output": "u"},
+      bf16_list(R"("x": {"shape": [)" + m + ", " + k + R"(], "dtype": ")" + type +
+                    R"("}, "w": {"shape": [)" + n + ", " + k + R"(], "dtype": ")" + type + R"("})",
+                R"({"name": "up", "op": "linear", "inputs": ["x", "w"], "output": "u"},
          {"name": "relu", "op": "relu", "inputs": ["u"], "output": "y"})"));
   TrafficCounter counter(graph, known_devices().front());
   return generate(counter, {0, 1}, counter.device());
@@ -214,7 +210,7 @@ TEST_CASE("more blocks share what they fetch where lines straddle those of the L
 // 32768 x 1536 x 704 with a residual, read in 9.4 cycles for each column of a tile: 26 rounds of
 // 128 columns take 203k and 12 of 256 201k.
 TEST_CASE("tiles are wider where the epilogue reads as much as it writes") {
-  const OpGraph graph = graph_of(list(
+  const OpGraph graph = graph_of(bf16_list(
       R"("x": {"shape": [32768, 704]}, "w": {"shape": [1536, 704]}, "r": {"shape": [32768, 1536]})",
       R"({"name": "up", "op": "linear", "inputs": ["x", "w"], "output": "u"},
          {"name": "add", "op": "add", "inputs": ["u", "r"], "output": "y"})"));
@@ -238,8 +234,8 @@ TEST_CASE("tiles are of 320 columns where these are whole rounds") {
   }
   CHECK(kernel.shared_bytes == 4 * (16384 + 40960 + 16));
   const OpGraph graph =
-      graph_of(list(R"("x": {"shape": [18992, 7424]}, "w": {"shape": [2240, 7424]})",
-                    R"({"name": "up", "op": "linear", "inputs": ["x", "w"], "output": "u"},
+      graph_of(bf16_list(R"("x": {"shape": [18992, 7424]}, "w": {"shape": [2240, 7424]})",
+                         R"({"name": "up", "op": "linear", "inputs": ["x", "w"], "output": "u"},
          {"name": "max", "op": "max", "inputs": ["u"], "output": "y", "axes": [0]})"));
   TrafficCounter counter(graph, known_devices().front());
   const GeneratedKernel most = generate(counter, {0, 1}, counter.device());
@@ -247,7 +243,7 @@ TEST_CASE("tiles are of 320 columns where these are whole rounds") {
   CHECK(most.shared_bytes == 3 * (16384 + 40960 + 16) + 8 * 320 * 4);
   // No registers are left for an operand that is loaded ahead, and B that lies across k would be
   // multiplied in parts of boxes.
-  const OpGraph residual = graph_of(list(
+  const OpGraph residual = graph_of(bf16_list(
       R"("x": {"shape": [18992, 7424]}, "w": {"shape": [2240, 7424]}, "r": {"shape": [18992, 2240]})",
       R"({"name": "up", "op": "linear", "inputs": ["x", "w"], "output": "u"},
          {"name": "add", "op": "add", "inputs": ["u", "r"], "output": "y"})"));
@@ -256,8 +252,8 @@ TEST_CASE("tiles are of 320 columns where these are whole rounds") {
   CHECK(contains(added, "ContractSm90<bf16, 320, 2,"));
   CHECK(!contains(added, "return load_ahead("));
   const OpGraph across =
-      graph_of(list(R"("x": {"shape": [18992, 7424]}, "w": {"shape": [7424, 2240]})",
-                    R"({"name": "up", "op": "matmul", "inputs": ["x", "w"], "output": "u"},
+      graph_of(bf16_list(R"("x": {"shape": [18992, 7424]}, "w": {"shape": [7424, 2240]})",
+                         R"({"name": "up", "op": "matmul", "inputs": ["x", "w"], "output": "u"},
          {"name": "relu", "op": "relu", "inputs": ["u"], "output": "y"})"));
   TrafficCounter lies_across(across, known_devices().front());
   CHECK(!contains(generate(lies_across, {0, 1}, lies_across.device()), "ContractSm90<bf16, 320,"));
@@ -277,10 +273,10 @@ TEST_CASE("rows of tiles follow each other where the second operand stays in the
 TEST_CASE("a tensor as large as the result is loaded ahead in wide tiles") {
   const auto text = [](const std::string& m, const std::string& n, const std::string& k) {
     const OpGraph graph =
-        graph_of(list(R"("x": {"shape": [)" + m + ", " + k + R"(]}, "w": {"shape": [)" + n + ", " +
-                          k + R"(]}, "r": {"shape": [)" + m + ", " + n + R"(]}, "s": {"shape": [)" +
-                          m + ", " + n + R"(]})",
-                      R"({"name": "up", "op": "linear", "inputs": ["x", "w"], "output": "u"},
+        graph_of(bf16_list(R"("x": {"shape": [)" + m + ", " + k + R"(]}, "w": {"shape": [)" + n +
+                               ", " + k + R"(]}, "r": {"shape": [)" + m + ", " + n +
+                               R"(]}, "s": {"shape": [)" + m + ", " + n + R"(]})",
+                           R"({"name": "up", "op": "linear", "inputs": ["x", "w"], "output": "u"},
            {"name": "add", "op": "add", "inputs": ["u", "r"], "output": "v"},
            {"name": "mul", "op": "mul", "inputs": ["v", "s"], "output": "y"})"));
     TrafficCounter counter(graph, known_devices().front());
@@ -313,8 +309,8 @@ TensorId weights_of(const OpGraph& graph, std::string_view linear) {
 // Weights as [k][n], fetched in boxes of 64 columns: 64 of one half after 64 of the other.
 TEST_CASE("tiles take columns of several matrices that lie across k") {
   const OpGraph halves =
-      graph_of(list(R"("x": {"shape": [2, 96, 256]}, "w": {"shape": [256, 512]})",
-                    R"({"name": "up", "op": "matmul", "inputs": ["x", "w"], "output": "u"},
+      graph_of(bf16_list(R"("x": {"shape": [2, 96, 256]}, "w": {"shape": [256, 512]})",
+                         R"({"name": "up", "op": "matmul", "inputs": ["x", "w"], "output": "u"},
            {"op": "split_view", "inputs": ["u"], "outputs": ["v", "w2"], "axis": 2},
            {"name": "silu", "op": "silu", "inputs": ["v"], "output": "s"},
            {"name": "mul", "op": "mul", "inputs": ["s", "w2"], "output": "y"})"));
@@ -335,9 +331,9 @@ TEST_CASE("tiles take columns of several matrices that lie across k") {
   }
   CHECK(contains(made({8, 0}), "ContractSm80<"));
 
-  const OpGraph apart = graph_of(
-      list(R"("x": {"shape": [96, 256]}, "w": {"shape": [256, 512]}, "u": {"shape": [256, 72]})",
-           R"({"name": "a", "op": "matmul", "inputs": ["x", "w"], "output": "p"},
+  const OpGraph apart = graph_of(bf16_list(
+      R"("x": {"shape": [96, 256]}, "w": {"shape": [256, 512]}, "u": {"shape": [256, 72]})",
+      R"({"name": "a", "op": "matmul", "inputs": ["x", "w"], "output": "p"},
               {"name": "b", "op": "matmul", "inputs": ["x", "u"], "output": "q"})"));
   const GeneratedKernel both = generated(apart, {op_called(apart, "a"), op_called(apart, "b")});
   CHECK(contains(both, "LinesOfB::kAcross"));
@@ -352,9 +348,9 @@ TEST_CASE("tiles have the same columns of two halves that an epilogue takes") {
   const auto graph = [](const std::string& rows, const std::string& columns,
                         const std::string& depth) {
     return graph_of(
-        list(R"("x": {"shape": [)" + rows + ", " + depth + R"(]}, "w": {"shape": [)" + columns +
-                 ", " + depth + R"(]}, "b": {"shape": [)" + columns + "]}",
-             R"({"name": "up", "op": "linear", "inputs": ["x", "w", "b"], "output": "u"},
+        bf16_list(R"("x": {"shape": [)" + rows + ", " + depth + R"(]}, "w": {"shape": [)" +
+                      columns + ", " + depth + R"(]}, "b": {"shape": [)" + columns + "]}",
+                  R"({"name": "up", "op": "linear", "inputs": ["x", "w", "b"], "output": "u"},
            {"op": "split_view", "inputs": ["u"], "outputs": ["v", "w2"], "axis": 1},
            {"name": "silu", "op": "silu", "inputs": ["v"], "output": "s"},
            {"name": "mul", "op": "mul", "inputs": ["s", "w2"], "output": "y"})"));
@@ -395,9 +391,10 @@ TEST_CASE("tiles have the same columns of two linear layers that an epilogue com
   const auto graph = [](const std::string& rows, const std::string& columns,
                         const std::string& depth) {
     const std::string weights = R"({"shape": [)" + columns + ", " + depth + "]}";
-    return graph_of(list(R"("x": {"shape": [)" + rows + ", " + depth + R"(]}, "g": )" + weights +
-                             R"(, "u": )" + weights + R"(, "b": {"shape": [)" + columns + "]}",
-                         R"({"name": "gate", "op": "linear", "inputs": ["x", "g"], "output": "v"},
+    return graph_of(
+        bf16_list(R"("x": {"shape": [)" + rows + ", " + depth + R"(]}, "g": )" + weights +
+                      R"(, "u": )" + weights + R"(, "b": {"shape": [)" + columns + "]}",
+                  R"({"name": "gate", "op": "linear", "inputs": ["x", "g"], "output": "v"},
            {"name": "up", "op": "linear", "inputs": ["x", "u", "b"], "output": "w"},
            {"name": "silu", "op": "silu", "inputs": ["v"], "output": "s"},
            {"name": "mul", "op": "mul", "inputs": ["s", "w"], "output": "y"})"));
@@ -435,10 +432,10 @@ TEST_CASE("tiles have the same columns of two linear layers that an epilogue com
 // Of 304, 40 and 136 columns.
 TEST_CASE("tiles of linear layers of one input follow each other, with an epilogue each") {
   const auto graph = [](const std::string& last) {
-    return graph_of(list(R"("x": {"shape": [65, 128]}, "q": {"shape": [304, 128]},
+    return graph_of(bf16_list(R"("x": {"shape": [65, 128]}, "q": {"shape": [304, 128]},
         "k": {"shape": [40, 128]}, "v": {"shape": [)" +
-                             last + R"(, 128]}, "b": {"shape": [40]})",
-                         R"({"name": "q", "op": "linear", "inputs": ["x", "q"], "output": "y"},
+                                  last + R"(, 128]}, "b": {"shape": [40]})",
+                              R"({"name": "q", "op": "linear", "inputs": ["x", "q"], "output": "y"},
            {"name": "k", "op": "linear", "inputs": ["x", "k", "b"], "output": "z"},
            {"name": "relu", "op": "relu", "inputs": ["z"], "output": "r"},
            {"name": "v", "op": "linear", "inputs": ["x", "v"], "output": "w"})"));
@@ -495,10 +492,10 @@ TEST_CASE("epilogues on tensor cores use quick functions where an op has one") {
                            {"gelu", "quick_gelu("}}) {
     const auto& [op, quick] = pair;
     const OpGraph graph =
-        graph_of(list(R"("x": {"shape": [256, 64]}, "w": {"shape": [128, 64]})",
-                      R"({"name": "l", "op": "linear", "inputs": ["x", "w"], "output": "u"},
+        graph_of(bf16_list(R"("x": {"shape": [256, 64]}, "w": {"shape": [128, 64]})",
+                           R"({"name": "l", "op": "linear", "inputs": ["x", "w"], "output": "u"},
                 {"name": "f", "op": ")" +
-                          std::string(op) + R"(", "inputs": ["u"], "output": "y"})"));
+                               std::string(op) + R"(", "inputs": ["u"], "output": "y"})"));
     CAPTURE(pair.first);
     const std::string text =
         generated(graph, {op_called(graph, "l"), op_called(graph, "f")}).source.text;
@@ -508,7 +505,7 @@ TEST_CASE("epilogues on tensor cores use quick functions where an op has one") {
 }
 
 TEST_CASE("rows in pieces are assembled by the copy engine if an epilogue is fused") {
-  const OpGraph graph = graph_of(list(
+  const OpGraph graph = graph_of(bf16_list(
       R"("c": {"shape": [2, 3, 100, 64]}, "w": {"shape": [72, 192]})",
       R"({"name": "vc", "op": "permute_view", "inputs": ["c"], "output": "ct", "perm": [0, 2, 1, 3]},
          {"name": "vm", "op": "view", "inputs": ["ct"], "output": "cm", "shape": [2, 100, 192]},
@@ -571,8 +568,8 @@ TEST_CASE("columns are reduced in strips of a matrix, and merged") {
 
 TEST_CASE("a transposed convolution is refused with its reason") {
   const OpGraph graph = graph_of(
-      list(R"("x": {"shape": [1, 8, 8, 8]}, "w": {"shape": [8, 8, 3, 3]})",
-           R"({"name": "c", "op": "conv_transpose2d", "inputs": ["x", "w"], "output": "y"})"));
+      bf16_list(R"("x": {"shape": [1, 8, 8, 8]}, "w": {"shape": [8, 8, 3, 3]})",
+                R"({"name": "c", "op": "conv_transpose2d", "inputs": ["x", "w"], "output": "y"})"));
   std::string reason;
   try {
     generated(graph, {0});

@@ -171,7 +171,7 @@ void sort(Drawer& d, const OpRow& row, Line& line) {
   line.outputs = 1 + d.dice().below(2);
 }
 
-constexpr std::array kRules = {
+constexpr std::array kIndexRules = {
     RandomRule{OpFamily::kPad, pad},
     RandomRule{OpFamily::kRoll, roll},
     RandomRule{OpFamily::kFlip, flip},
@@ -189,6 +189,6 @@ constexpr std::array kRules = {
 
 }  // namespace
 
-std::span<const RandomRule> index_rules() { return kRules; }
+std::span<const RandomRule> index_rules() { return kIndexRules; }
 
 }  // namespace fusecalc::testing

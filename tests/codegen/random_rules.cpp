@@ -348,7 +348,7 @@ void attention(Drawer& d, const OpRow& /*row*/, Line& line) {
 // Its results would have to be declared; nothing is known of what it does, so it has no code.
 void custom(Drawer& /*drawer*/, const OpRow& /*row*/, Line& /*line*/) {}
 
-constexpr std::array kRules = {
+constexpr std::array kOpRules = {
     RandomRule{OpFamily::kPointwise, pointwise},
     RandomRule{OpFamily::kWhere, where},
     RandomRule{OpFamily::kCast, cast},
@@ -382,7 +382,7 @@ Line propose(Drawer& drawer, const OpRow& row) {
   Line line;
   const RandomRule* rule = nullptr;
   for (const std::span<const RandomRule> rules :
-       {std::span<const RandomRule>(kRules), index_rules(), window_rules()}) {
+       {std::span<const RandomRule>(kOpRules), index_rules(), window_rules()}) {
     const auto found = std::ranges::find(rules, row.family, &RandomRule::family);
     if (found != rules.end()) rule = &*found;
   }

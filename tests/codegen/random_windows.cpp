@@ -164,7 +164,7 @@ void pool_backward(Drawer& d, const OpRow& row, Line& line) {
   if (row.min_inputs == 3) line.inputs.push_back(d.indices({2, 8, 7, 7}).name);
 }
 
-constexpr std::array kRules = {
+constexpr std::array kWindowRules = {
     RandomRule{OpFamily::kConvolution, convolution},
     RandomRule{OpFamily::kTransposedConvolution, transposed_convolution},
     RandomRule{OpFamily::kPool, pool},
@@ -183,6 +183,6 @@ constexpr std::array kRules = {
 
 }  // namespace
 
-std::span<const RandomRule> window_rules() { return kRules; }
+std::span<const RandomRule> window_rules() { return kWindowRules; }
 
 }  // namespace fusecalc::testing

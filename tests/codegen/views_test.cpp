@@ -14,14 +14,11 @@
 namespace fusecalc {
 namespace {
 
+using testing::bf16_list;
 using testing::contains;
 using testing::generated;
 using testing::graph_of;
 using testing::op_called;
-
-std::string list(const std::string& tensors, const std::string& ops) {
-  return R"({"dtype": "bf16", "tensors": {)" + tensors + R"(}, "ops": [)" + ops + "]}";
-}
 
 // Why all ops of the graph cannot be one kernel of ours, or of a general compiler.
 std::string obstacle(const OpGraph& graph, bool epilogues = true) {
@@ -33,9 +30,9 @@ std::string obstacle(const OpGraph& graph, bool epilogues = true) {
 }
 
 TEST_CASE("a part of a row is read in whole groups where it begins at one") {
-  const OpGraph graph =
-      graph_of(list(R"("x": {"shape": [100, 256]})",
-                    R"({"op": "split_view", "inputs": ["x"], "outputs": ["gate", "up"], "axis": 1},
+  const OpGraph graph = graph_of(
+      bf16_list(R"("x": {"shape": [100, 256]})",
+                R"({"op": "split_view", "inputs": ["x"], "outputs": ["gate", "up"], "axis": 1},
          {"op": "silu", "inputs": ["gate"], "output": "s"},
          {"op": "mul", "inputs": ["s", "up"], "output": "y"})"));
   const GeneratedKernel kernel = generated(graph, {0, 1});
@@ -43,7 +40,7 @@ TEST_CASE("a part of a row is read in whole groups where it begins at one") {
   CHECK(contains(kernel, "i / 128 * 256 + i % 128 + 128"));
   CHECK(!contains(kernel, "fetch(p0"));
   // Not where it begins in between.
-  const OpGraph odd = graph_of(list(
+  const OpGraph odd = graph_of(bf16_list(
       R"("x": {"shape": [100, 256]})",
       R"({"op": "slice_view", "inputs": ["x"], "output": "v", "axis": 1, "start": 3, "end": 131},
          {"op": "neg", "inputs": ["v"], "output": "y"})"));
@@ -51,7 +48,7 @@ TEST_CASE("a part of a row is read in whole groups where it begins at one") {
 }
 
 TEST_CASE("a part of a product's columns is an operand with a longer line") {
-  const OpGraph graph = graph_of(list(
+  const OpGraph graph = graph_of(bf16_list(
       R"("x": {"shape": [60, 96]}, "w": {"shape": [64, 32]}, "b": {"shape": [100]})",
       R"({"op": "slice_view", "inputs": ["x"], "output": "v", "axis": 1, "start": 32, "end": 64},
          {"op": "slice_view", "inputs": ["w"], "output": "u", "start": 8, "end": 40},
@@ -76,8 +73,8 @@ TEST_CASE("a part of a product's columns is an operand with a longer line") {
 
 TEST_CASE("a product reads repeated or scattered lines element by element, or from a copy") {
   const OpGraph graph = graph_of(
-      list(R"("x": {"shape": [1, 64]}, "w": {"shape": [32, 128]}, "z": {"shape": [16, 128]})",
-           R"({"op": "expand_view", "inputs": ["x"], "output": "e", "shape": [40, 64]},
+      bf16_list(R"("x": {"shape": [1, 64]}, "w": {"shape": [32, 128]}, "z": {"shape": [16, 128]})",
+                R"({"op": "expand_view", "inputs": ["x"], "output": "e", "shape": [40, 64]},
          {"op": "slice_view", "inputs": ["w"], "output": "odd", "axis": 1, "start": 0, "step": 2},
          {"op": "slice_view", "inputs": ["z"], "output": "even", "axis": 1, "start": 0, "step": 2},
          {"name": "repeated", "op": "linear", "inputs": ["e", "even"], "output": "a"},
@@ -103,8 +100,8 @@ const std::string kHeads = R"(
   {"op": "permute_view", "inputs": ["vh"], "output": "v", "perm": [0, 2, 1, 3]},)";
 
 TEST_CASE("attention reads the parts of one product through strides") {
-  const OpGraph graph = graph_of(
-      list(kPacked, kHeads + R"({"op": "attention", "inputs": ["q", "k", "v"], "output": "y"})"));
+  const OpGraph graph = graph_of(bf16_list(
+      kPacked, kHeads + R"({"op": "attention", "inputs": ["q", "k", "v"], "output": "y"})"));
   const GeneratedKernel kernel = generated(graph, {0});
   REQUIRE(kernel.maps.size() == 3);
   CHECK(kernel.maps[0].offset == 0);
@@ -126,7 +123,7 @@ const std::string kRepeated = R"(
   {"op": "reshape", "inputs": ["vr"], "output": "v8", "shape": [2, 8, 300, 64]},)";
 
 TEST_CASE("key heads that a view repeats are read once") {
-  const OpGraph graph = graph_of(list(
+  const OpGraph graph = graph_of(bf16_list(
       kPacked,
       kHeads + kRepeated + R"({"op": "attention", "inputs": ["q", "k8", "v8"], "output": "y"})"));
   const GeneratedKernel kernel = generated(graph, {0});
@@ -135,7 +132,7 @@ TEST_CASE("key heads that a view repeats are read once") {
   TrafficCounter counter(graph, known_devices().front());
   CHECK(counter.bytes({0}).read == 2 * 300 * 768 * 2);
   // Only the values are repeated: they are read element by element.
-  const OpGraph mixed = graph_of(list(
+  const OpGraph mixed = graph_of(bf16_list(
       kPacked + R"(, "z": {"shape": [2, 8, 300, 64]})",
       kHeads + kRepeated + R"({"op": "attention", "inputs": ["q", "z", "v8"], "output": "y"})"));
   CHECK(contains(generated(mixed, {0}), "AttentionAny<"));
@@ -149,7 +146,8 @@ const std::string kTransposed =
                 {"name": "project", "op": "linear", "inputs": ["rows", "w"], "output": "y"})";
 
 TEST_CASE("attention stores its result in the order of the next op") {
-  const OpGraph graph = graph_of(list(kPacked + R"(, "w": {"shape": [512, 512]})", kTransposed));
+  const OpGraph graph =
+      graph_of(bf16_list(kPacked + R"(, "w": {"shape": [512, 512]})", kTransposed));
   for (const ComputeCapability capability : {kHopper, ComputeCapability{8, 0}}) {
     const GeneratedKernel kernel = generated(graph, {0, 1}, capability);
     CHECK(kernel.source.entries.size() == 1);
@@ -205,7 +203,7 @@ TEST_CASE("places beyond 32 bits are computed in 64") {
 
 TEST_CASE("a general compiler stores an attention's result in any order, not a product's") {
   const auto of = [](const std::string& ops) {
-    return graph_of(list(kPacked + R"(, "w": {"shape": [256, 768]})", ops));
+    return graph_of(bf16_list(kPacked + R"(, "w": {"shape": [256, 768]})", ops));
   };
   const OpGraph attention =
       of(kHeads + R"({"op": "attention", "inputs": ["q", "k", "v"], "output": "o"},
@@ -222,8 +220,8 @@ TEST_CASE("a general compiler stores an attention's result in any order, not a p
 }
 
 TEST_CASE("what works on the transposed result is no part of the kernel that stores it") {
-  const OpGraph graph = graph_of(list(R"("x": {"shape": [64, 64]}, "w": {"shape": [64, 64]})",
-                                      R"({"op": "linear", "inputs": ["x", "w"], "output": "h"},
+  const OpGraph graph = graph_of(bf16_list(R"("x": {"shape": [64, 64]}, "w": {"shape": [64, 64]})",
+                                           R"({"op": "linear", "inputs": ["x", "w"], "output": "h"},
          {"op": "transpose", "inputs": ["h"], "output": "t"},
          {"op": "relu", "inputs": ["t"], "output": "y"})"));
   CHECK(obstacle(graph) ==
@@ -231,16 +229,17 @@ TEST_CASE("what works on the transposed result is no part of the kernel that sto
 }
 
 TEST_CASE("a part of a product is read after it is written, two halves of one with it") {
-  const OpGraph graph = graph_of(list(R"("x": {"shape": [64, 64]}, "w": {"shape": [128, 64]})",
-                                      R"({"op": "linear", "inputs": ["x", "w"], "output": "h"},
+  const OpGraph graph = graph_of(bf16_list(R"("x": {"shape": [64, 64]}, "w": {"shape": [128, 64]})",
+                                           R"({"op": "linear", "inputs": ["x", "w"], "output": "h"},
          {"op": "split_view", "inputs": ["h"], "outputs": ["gate", "up"], "axis": 1},
          {"op": "silu", "inputs": ["gate"], "output": "s"},
          {"op": "mul", "inputs": ["s", "up"], "output": "y"})"));
   CHECK(obstacle(graph).empty());
   PhaseFinder phases(graph);
   CHECK(check_kernel(phases, {1, 2}, {.epilogues = false}).legal());
-  const OpGraph quarter = graph_of(list(R"("x": {"shape": [64, 64]}, "w": {"shape": [128, 64]})",
-                                        R"({"op": "linear", "inputs": ["x", "w"], "output": "h"},
+  const OpGraph quarter =
+      graph_of(bf16_list(R"("x": {"shape": [64, 64]}, "w": {"shape": [128, 64]})",
+                         R"({"op": "linear", "inputs": ["x", "w"], "output": "h"},
          {"op": "slice_view", "inputs": ["h"], "output": "part", "axis": 1, "end": 32},
          {"op": "silu", "inputs": ["part"], "output": "s"})"));
   CHECK(obstacle(quarter) ==
@@ -250,8 +249,8 @@ TEST_CASE("a part of a product is read after it is written, two halves of one wi
 
 TEST_CASE("rows that are parts of longer ones are held on chip") {
   const OpGraph graph = graph_of(
-      list(R"("x": {"shape": [100, 256]})",
-           R"({"op": "slice_view", "inputs": ["x"], "output": "v", "axis": 1, "start": 128},
+      bf16_list(R"("x": {"shape": [100, 256]})",
+                R"({"op": "slice_view", "inputs": ["x"], "output": "v", "axis": 1, "start": 128},
          {"op": "softmax", "inputs": ["v"], "output": "y"})"));
   const GeneratedKernel kernel = generated(graph, {0});
   CHECK(kernel.schedule.find("held in registers") != std::string::npos);
@@ -267,14 +266,14 @@ TEST_CASE("a row's result that a view repeats along the row is that of the row")
   const std::string tensors = R"("x": {"shape": [100, 256]})";
   const std::string mean =
       R"({"op": "mean", "inputs": ["x"], "output": "m", "axis": 1, "keepdim": true},)";
-  const OpGraph along = graph_of(list(
+  const OpGraph along = graph_of(bf16_list(
       tensors, mean + R"({"op": "expand_view", "inputs": ["m"], "output": "e", "shape": [100, 256]},
                               {"op": "sub", "inputs": ["x", "e"], "output": "y"})"));
   CHECK(obstacle(along).empty());
   CHECK(!generated(along, {0, 1}).source.text.empty());
   const OpGraph across = graph_of(
-      list(R"("x": {"shape": [256, 256]})",
-           mean + R"({"op": "reshape", "inputs": ["m"], "output": "row", "shape": [1, 256]},
+      bf16_list(R"("x": {"shape": [256, 256]})",
+                mean + R"({"op": "reshape", "inputs": ["m"], "output": "row", "shape": [1, 256]},
                 {"op": "expand_view", "inputs": ["row"], "output": "e", "shape": [256, 256]},
                 {"op": "sub", "inputs": ["x", "e"], "output": "y"})"));
   CHECK(obstacle(across) ==

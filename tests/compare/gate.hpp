@@ -7,6 +7,7 @@
 
 #include "support/files.hpp"
 #include "support/invocation.hpp"
+#include "support/words.hpp"
 
 namespace fusecalc::testing {
 
@@ -47,9 +48,5 @@ class Gate {
  private:
   TempDir folder_;
 };
-
-inline bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
 
 }  // namespace fusecalc::testing

@@ -1,6 +1,6 @@
 // CUDA's built-ins on the host, for kernels that its C++ compiler compiles (translation.cpp). A
 // block is a thread of the operating system, and its threads are fibers: one runs until it waits
-// for others. Included by the text of each kernel, and not by the tests.
+// for others. Compiled before the text of each kernel; the tests do not include it.
 #pragma once
 
 #include <math.h>

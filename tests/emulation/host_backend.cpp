@@ -103,11 +103,8 @@ std::vector<std::vector<CompiledKernel>> HostBackend::compile_all(
     const std::string name = folder_ / fmt::format("kernel{}", ++modules_);
     std::ofstream(name + ".cpp") << on_host(
         source, 100 * info_.device.capability.major + 10 * info_.device.capability.minor);
-    // Kernels read memory as other types than it was written as, and round each step.
-    const std::string command = fmt::format(
-        "{} -std=c++20 -O1 -w -fPIC -shared -pthread -fno-strict-aliasing "
-        "-ffp-contract=off -fno-gnu-unique -I '{}' '{}.cpp' -o '{}.so' 2> '{}.log'",
-        FUSECALC_CXX, FUSECALC_EMULATION_DIR, name, name, name);
+    const std::string command = fmt::format("{} -shared '{}.cpp' -o '{}.so' 2> '{}.log'",
+                                            FUSECALC_KERNEL_COMPILER, name, name, name);
     if (std::system(command.c_str()) != 0) {
       std::ifstream log(name + ".log");
       throw gpu_error(GpuFault::kCompile,

@@ -91,9 +91,7 @@ std::string on_host(const KernelSource& source, unsigned cuda_arch) {
       "$1* const $2 = reinterpret_cast<$1*>(host::dynamic_shared());");
   text = std::regex_replace(text, std::regex(R"(__shared__ (alignas\(\d+\)))"), "$1 __shared__");
   text = std::regex_replace(text, std::regex(R"(\(volatile u32\*\)(\w+))"), "host::watched($1)");
-  std::string result = fmt::format(
-      "#define __CUDA_ARCH__ {}\n#include \"cuda_on_host.hpp\"\n#include \"ptx_on_host.hpp\"\n{}\n",
-      cuda_arch, text);
+  std::string result = fmt::format("#define __CUDA_ARCH__ {}\n{}\n", cuda_arch, text);
   for (const std::string& entry : source.entries) {
     result += fmt::format(
         "extern \"C\" void run_{0}(const host::Launch& launch, void** arguments) {{\n"

@@ -15,6 +15,11 @@ OpGraph graph_of(std::string_view json, const std::vector<DimOverride>& override
   return build_graph(std::get<WrittenGraph>(read_op_list(reader)), overrides);
 }
 
+std::string bf16_list(const std::string& tensors, const std::string& ops) {
+  return R"({"format": "fusecalc.ops/1", "dtype": "bf16", "tensors": {)" + tensors +
+         R"(}, "ops": [)" + ops + "]}";
+}
+
 std::string fault_of(std::string_view json, const std::vector<DimOverride>& overrides) {
   try {
     graph_of(json, overrides);

@@ -37,12 +37,12 @@ struct Content {
   bool operator==(const Content&) const = default;
 };
 
-constexpr std::array<std::string_view, 4> kFields = {"text", "count", "small", "flag"};
+constexpr std::array<std::string_view, 4> kItemFields = {"text", "count", "small", "flag"};
 
 Content read_content(JsonReader& reader) {
   Content content;
   reader.read_array([&](std::size_t) {
-    reader.read_object(kFields, [&](std::size_t field) {
+    reader.read_object(kItemFields, [&](std::size_t field) {
       switch (field) {
         case 0: content.text = reader.read_string(); break;
         case 1: content.count = reader.read_count("a count"); break;

@@ -27,7 +27,7 @@ Kernel all_ops(const OpGraph& graph) {
   return kernel;
 }
 
-Obstacle obstacle(const OpGraph& graph) {
+Obstacle obstacle_of(const OpGraph& graph) {
   PhaseFinder phases(graph);
   return check_kernel(phases, all_ops(graph), runner_rules(known_devices().front())).obstacle;
 }
@@ -102,18 +102,18 @@ std::string reductions(std::size_t count) {
 }  // namespace
 
 TEST_CASE("a kernel evaluates 1,024 ops for an element") {
-  CHECK(obstacle(graph_of(chain(kMostOps))) == Obstacle::kNothing);
-  CHECK(obstacle(graph_of(chain(kMostOps + 1))) == Obstacle::kTooManyOps);
+  CHECK(obstacle_of(graph_of(chain(kMostOps))) == Obstacle::kNothing);
+  CHECK(obstacle_of(graph_of(chain(kMostOps + 1))) == Obstacle::kTooManyOps);
 }
 
 TEST_CASE("what is read at several indices counts as often") {
   // 3 ops of level 1 for one element, 6 of level 2, ... : 3 * (2^levels - 1) of 1024.
-  CHECK(obstacle(graph_of(transposes(8))) == Obstacle::kNothing);
-  CHECK(obstacle(graph_of(transposes(9))) == Obstacle::kTooManyOps);
-  CHECK(obstacle(graph_of(transposes(60))) == Obstacle::kTooManyOps);
+  CHECK(obstacle_of(graph_of(transposes(8))) == Obstacle::kNothing);
+  CHECK(obstacle_of(graph_of(transposes(9))) == Obstacle::kTooManyOps);
+  CHECK(obstacle_of(graph_of(transposes(60))) == Obstacle::kTooManyOps);
   // 1 + 2 + ... + steps, and the concat itself.
-  CHECK(obstacle(graph_of(scan(44))) == Obstacle::kNothing);
-  CHECK(obstacle(graph_of(scan(45))) == Obstacle::kTooManyOps);
+  CHECK(obstacle_of(graph_of(scan(44))) == Obstacle::kNothing);
+  CHECK(obstacle_of(graph_of(scan(45))) == Obstacle::kTooManyOps);
 }
 
 TEST_CASE("a broadcast is one index, whoever reads it") {
@@ -125,20 +125,20 @@ TEST_CASE("a broadcast is one index, whoever reads it") {
   for (std::size_t i = 0; i < 60; ++i) {
     ops.push_back(op("add", fmt::format(R"("x{}", "b20")", i), fmt::format("x{}", i + 1)));
   }
-  CHECK(obstacle(graph_of(list(R"("b0": {"shape": [64]}, "x0": {"shape": [32, 64]})", ops))) ==
+  CHECK(obstacle_of(graph_of(list(R"("b0": {"shape": [64]}, "x0": {"shape": [32, 64]})", ops))) ==
         Obstacle::kNothing);
 }
 
 TEST_CASE("the values of a kernel fit in registers") {
-  CHECK(obstacle(graph_of(wide(kMostWords, "f32"))) == Obstacle::kNothing);
-  CHECK(obstacle(graph_of(wide(kMostWords + 1, "f32"))) == Obstacle::kTooManyValues);
-  CHECK(obstacle(graph_of(wide(kMostWords / 2, "f64"))) == Obstacle::kNothing);
-  CHECK(obstacle(graph_of(wide(kMostWords / 2 + 1, "f64"))) == Obstacle::kTooManyValues);
+  CHECK(obstacle_of(graph_of(wide(kMostWords, "f32"))) == Obstacle::kNothing);
+  CHECK(obstacle_of(graph_of(wide(kMostWords + 1, "f32"))) == Obstacle::kTooManyValues);
+  CHECK(obstacle_of(graph_of(wide(kMostWords / 2, "f64"))) == Obstacle::kNothing);
+  CHECK(obstacle_of(graph_of(wide(kMostWords / 2 + 1, "f64"))) == Obstacle::kTooManyValues);
 }
 
 TEST_CASE("reductions that wait for each other are bounded by the code of their phases") {
-  CHECK(obstacle(graph_of(reductions(20))) == Obstacle::kNothing);
-  CHECK(obstacle(graph_of(reductions(100))) != Obstacle::kNothing);
+  CHECK(obstacle_of(graph_of(reductions(20))) == Obstacle::kNothing);
+  CHECK(obstacle_of(graph_of(reductions(100))) != Obstacle::kNothing);
 }
 
 TEST_CASE("a kernel that would have no end of code is refused, not generated") {

@@ -20,7 +20,7 @@ constexpr std::uint64_t kOnChip = 232'448;
 
 // Why the graph's ops cannot be one kernel; empty if they can. The same for what a general compiler
 // would fuse, for what we launch, and for what we generate.
-std::string obstacle(const OpGraph& graph) {
+std::string refusal(const OpGraph& graph) {
   PhaseFinder phases(graph);
   Kernel all;
   for (OpId id = 0; id < graph.ops.size(); ++id) all.push_back(id);
@@ -42,17 +42,17 @@ std::string obstacle(const OpGraph& graph) {
   return launch;
 }
 
-std::string obstacle(const std::string& ops) {
-  return obstacle(graph_of(R"({"tensors": {"x": {"shape": [64, 64]}, "w": {"shape": [64, 64]},
+std::string refusal(const std::string& ops) {
+  return refusal(graph_of(R"({"tensors": {"x": {"shape": [64, 64]}, "w": {"shape": [64, 64]},
       "i": {"shape": [64], "dtype": "i32"}, "r": {"shape": [64, 64]}}, "ops": [)" +
-                           ops + "]}"));
+                          ops + "]}"));
 }
 
 // Tiles of two linear layers of one input are computed in any order, so neither may read what the
 // other overwrites, not even the same element.
 TEST_CASE("linear layers of one input do not share a kernel if one overwrites what another reads") {
   const auto obstacle_of = [](const std::string& ops) {
-    return obstacle(graph_of(
+    return refusal(graph_of(
         R"({"dtype": "bf16", "tensors": {"x": {"shape": [65, 64]}, "w": {"shape": [64, 64]},
         "u": {"shape": [64, 64]}, "r": {"shape": [65, 64]}, "s": {"shape": [65, 64]}},
         "ops": [{"op": "linear", "inputs": ["x", "w"], "output": "a"},
@@ -69,19 +69,19 @@ TEST_CASE("linear layers of one input do not share a kernel if one overwrites wh
 
 TEST_CASE("a scatter is not fused with what writes or reads its table") {
   const std::string put = R"({"op": "scatter_update", "inputs": ["x", "i", "r"], "output": "y"})";
-  CHECK(obstacle(R"({"op": "relu", "inputs": ["x"], "output": "h"},
+  CHECK(refusal(R"({"op": "relu", "inputs": ["x"], "output": "h"},
                     {"op": "scatter_update", "inputs": ["h", "i", "r"], "output": "y"})") ==
         "scatter_update may leave rows as they were, so relu has to write all of them before "
         "scatter_update runs");
   CHECK(
-      obstacle(R"({"op": "exp", "inputs": ["x"], "output": "e"}, )" + put) ==
+      refusal(R"({"op": "exp", "inputs": ["x"], "output": "e"}, )" + put) ==
       "scatter_update overwrites memory in place that other threads of exp may not have read yet");
-  CHECK(obstacle(R"({"op": "scatter_update", "inputs": ["x", "i", "x"], "output": "y"})") ==
+  CHECK(refusal(R"({"op": "scatter_update", "inputs": ["x", "i", "x"], "output": "y"})") ==
         "scatter_update overwrites memory in place that other threads of scatter_update may not "
         "have read yet");
   // What makes the updates may be fused, and what reads them as well.
-  CHECK(obstacle(put).empty());
-  CHECK(obstacle(R"({"op": "neg", "inputs": ["r"], "output": "n"},
+  CHECK(refusal(put).empty());
+  CHECK(refusal(R"({"op": "neg", "inputs": ["r"], "output": "n"},
                     {"op": "relu", "inputs": ["r"], "output": "z"},
                     {"op": "scatter_update", "inputs": ["x", "i", "n"], "output": "y"})")
             .empty());
@@ -90,14 +90,14 @@ TEST_CASE("a scatter is not fused with what writes or reads its table") {
 TEST_CASE("what is overwritten in place may be read at the same element") {
   const std::string twice = R"({"op": "mul", "inputs": ["x", 2], "output": "y",
                                 "inplace": {"y": "x"}})";
-  CHECK(obstacle(twice).empty());
-  CHECK(obstacle(R"({"op": "exp", "inputs": ["x"], "output": "e"}, )" + twice).empty());
-  CHECK(obstacle(R"({"op": "softmax", "inputs": ["x"], "output": "y", "inplace": {"y": "x"}})")
+  CHECK(refusal(twice).empty());
+  CHECK(refusal(R"({"op": "exp", "inputs": ["x"], "output": "e"}, )" + twice).empty());
+  CHECK(refusal(R"({"op": "softmax", "inputs": ["x"], "output": "y", "inplace": {"y": "x"}})")
             .empty());
-  CHECK(obstacle(R"({"op": "sum", "inputs": ["x"], "axis": 1, "keepdim": true, "output": "s"},
+  CHECK(refusal(R"({"op": "sum", "inputs": ["x"], "axis": 1, "keepdim": true, "output": "s"},
                     {"op": "sub", "inputs": ["x", "s"], "output": "y", "inplace": {"y": "x"}})")
             .empty());
-  CHECK(obstacle(R"({"op": "linear", "inputs": ["r", "w"], "output": "l"},
+  CHECK(refusal(R"({"op": "linear", "inputs": ["r", "w"], "output": "l"},
                     {"op": "add", "inputs": ["l", "x"], "output": "y", "inplace": {"y": "x"}})")
             .empty());
 }
@@ -107,7 +107,7 @@ TEST_CASE("what is overwritten in place is not read at other elements") {
                                 "inplace": {"y": "x"}})";
   const auto fails = [&](const std::string& reader) {
     CAPTURE(reader);
-    CHECK(obstacle(reader + ", " + twice).find("overwrites memory in place") != std::string::npos);
+    CHECK(refusal(reader + ", " + twice).find("overwrites memory in place") != std::string::npos);
   };
   fails(R"({"op": "transpose", "inputs": ["x"], "output": "z"})");
   fails(R"({"op": "exp", "inputs": ["x"], "output": "e"},
@@ -123,9 +123,9 @@ TEST_CASE("what is overwritten in place is not read at other elements") {
   fails(R"({"op": "gather", "inputs": ["x", "i"], "output": "z"})");
   fails(R"({"op": "concat", "inputs": ["x", "r"], "output": "z"})");
   fails(R"({"op": "slice", "inputs": ["x"], "end": 32, "output": "z"})");
-  CHECK(obstacle(R"({"op": "matmul", "inputs": ["x", "w"], "output": "y", "inplace": {"y": "x"}})")
+  CHECK(refusal(R"({"op": "matmul", "inputs": ["x", "w"], "output": "y", "inplace": {"y": "x"}})")
             .find("overwrites memory in place") != std::string::npos);
-  CHECK(obstacle(R"({"op": "linear", "inputs": ["x", "w"], "output": "l"},
+  CHECK(refusal(R"({"op": "linear", "inputs": ["x", "w"], "output": "l"},
                     {"op": "add", "inputs": ["l", "x"], "output": "y", "inplace": {"y": "x"}})")
             .find("overwrites memory in place") != std::string::npos);
 }
@@ -133,21 +133,21 @@ TEST_CASE("what is overwritten in place is not read at other elements") {
 TEST_CASE("rows may be reduced of what is computed in the place of an operand") {
   const std::string add = R"({"op": "add", "inputs": ["x", "r"], "output": "h",
                               "inplace": {"h": "r"}}, )";
-  CHECK(obstacle(add + R"({"op": "softmax", "inputs": ["h"], "output": "y"})").empty());
-  CHECK(obstacle(add + R"({"op": "max", "inputs": ["h"], "axis": 1, "keepdim": true, "output": "m"},
+  CHECK(refusal(add + R"({"op": "softmax", "inputs": ["h"], "output": "y"})").empty());
+  CHECK(refusal(add + R"({"op": "max", "inputs": ["h"], "axis": 1, "keepdim": true, "output": "m"},
                           {"op": "sub", "inputs": ["h", "m"], "output": "y"})")
             .empty());
   // Nobody reads h once the sum of the other result is there.
-  CHECK(obstacle(add + R"({"op": "softmax", "inputs": ["h"], "output": "s"},
+  CHECK(refusal(add + R"({"op": "softmax", "inputs": ["h"], "output": "s"},
                           {"op": "softmax", "inputs": ["s"], "output": "y"})")
             .find("overwrites memory in place") != std::string::npos);
   // Another row reads it.
-  CHECK(obstacle(add + R"({"op": "transpose", "inputs": ["h"], "output": "t"},
+  CHECK(refusal(add + R"({"op": "transpose", "inputs": ["h"], "output": "t"},
                           {"op": "softmax", "inputs": ["t"], "output": "y"})") != "");
 }
 
 TEST_CASE("what is overwritten in place is not read again after the rows are reduced") {
-  CHECK(obstacle(R"({"op": "sum", "inputs": ["x"], "axis": 1, "keepdim": true, "output": "s"},
+  CHECK(refusal(R"({"op": "sum", "inputs": ["x"], "axis": 1, "keepdim": true, "output": "s"},
                     {"op": "sub", "inputs": ["x", "s"], "output": "z"},
                     {"op": "mul", "inputs": ["x", 2], "output": "y", "inplace": {"y": "x"}})")
             .find("overwrites memory in place") != std::string::npos);

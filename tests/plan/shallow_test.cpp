@@ -5,10 +5,8 @@
 namespace fusecalc {
 namespace {
 
-const Device& h100() { return device_named("h100"); }
-
 ShallowTiling tiling_of(const ProductShape& product, bool reading = false) {
-  const auto tiling = shallow_tiling(product, 8, reading, h100());
+  const auto tiling = shallow_tiling(product, 8, reading, device_named("h100"));
   REQUIRE(tiling);
   return *tiling;
 }
@@ -62,7 +60,7 @@ TEST_CASE("columns of a short k: lanes with eight neighbours, or four") {
 
 TEST_CASE("a product is not short of k") {
   const auto none = [](const ProductShape& product, std::uint64_t align = 8) {
-    return !shallow_tiling(product, align, false, h100());
+    return !shallow_tiling(product, align, false, device_named("h100"));
   };
   CHECK(none({.m = 200704, .n = 256, .k = 104}));  // too long
   CHECK(none({.m = 200704, .n = 256, .k = 60}));   // no whole 16 bytes
@@ -78,14 +76,14 @@ TEST_CASE("a product is not short of k") {
   CHECK(none({.m = 64, .n = 3136, .k = 160, .batches = 64, .b_across = true}));
   CHECK(none({.m = 64, .n = 3138, .k = 64, .batches = 64, .b_across = true}));
   CHECK(none({.m = 672, .n = 196, .k = 128, .batches = 64, .b_across = true}));
-  Device old = h100();
+  Device old = device_named("h100");
   old.capability = {7, 5};
   CHECK(!shallow_tiling({.m = 200704, .n = 256, .k = 64}, 8, false, old));
 }
 
 TEST_CASE("ways for a short k: the likely best one first") {
   const auto ways = [](const ProductShape& product) {
-    return shallow_tilings(product, 8, false, h100());
+    return shallow_tilings(product, 8, false, device_named("h100"));
   };
   const auto fours = ways({.m = 12544, .n = 480, .k = 80});
   REQUIRE(fours.size() == 6);

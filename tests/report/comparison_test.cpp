@@ -9,9 +9,11 @@
 #include "report/formats.hpp"
 #include "report/writers.hpp"
 #include "support/invocation.hpp"
+#include "support/words.hpp"
 #include "support/written.hpp"
 
 using namespace fusecalc;
+using fusecalc::testing::contains;
 using fusecalc::testing::written;
 
 namespace {
@@ -36,10 +38,6 @@ Comparison with(const std::vector<Finding>& findings) {
 std::string report(std::string_view format, const Comparison& comparison) {
   return written(
       [&](Output& output) { format_named(format).write_comparison(comparison, Style{}, output); });
-}
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/error.hpp"
+#include "support/words.hpp"
 #include "support/written.hpp"
 
 using namespace fusecalc;
@@ -38,10 +39,6 @@ Analysis loss() {
 
 std::string report(std::string_view format, const Analysis& analysis, const Style& style = {}) {
   return written([&](Output& output) { format_named(format).write(analysis, style, output); });
-}
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

@@ -17,10 +17,13 @@
 #include "graph/graph_text.hpp"
 #include "report/formats.hpp"
 #include "support/files.hpp"
+#include "support/words.hpp"
 #include "support/written.hpp"
 
 namespace fusecalc {
 namespace {
+
+using testing::contains;
 
 // What a GPU could have measured: 2 % more reads than analytic, at 4 TB/s.
 PlanMeasurement measured_plan(const PlanAnalysis& plan) {
@@ -69,10 +72,6 @@ std::string page_of(std::span<const MeasurementReport> reports, const char* file
     testing::write_file(std::filesystem::path(folder) / file, text);
   }
   return text;
-}
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

@@ -61,22 +61,17 @@ std::string written(const Measurement& measurement, std::string_view format) {
   return text;
 }
 
-json schema() {
-  const auto schemas = embedded_schemas();
-  return json::parse(std::ranges::find(schemas, "measurement", &EmbeddedFile::name)->text);
-}
-
 TEST_CASE("the JSON of a measurement keeps its schema, in every mode") {
   for (const MeasureOptions& options :
        {MeasureOptions{.runs = 10}, MeasureOptions{.counters = false, .runs = 1},
         MeasureOptions{.isolated = false, .runs = 2},
         MeasureOptions{.pipeline = false, .runs = 2}}) {
     const json document = json::parse(written(example(options), "json"));
-    CHECK(schema_violation(document, schema()) == "");
+    CHECK(schema_violation(document, schema_named("measurement")) == "");
   }
   json broken = json::parse(written(example(), "json"));
   broken["plans"]["auto"]["measured"]["dram_read"] = "many";
-  CHECK(schema_violation(broken, schema()) ==
+  CHECK(schema_violation(broken, schema_named("measurement")) ==
         "/plans/auto/measured/dram_read: is no [\"integer\",\"null\"]");
 }
 
@@ -134,7 +129,7 @@ TEST_CASE("the choice of variant is reported, once for all kernels that share it
   const json document = json::parse(written(measurement, "json"));
   CHECK(document["plans"]["unfused"]["kernels"][1]["choice"] ==
         "3 % faster than the generated kernel");
-  CHECK(schema_violation(document, schema()) == "");
+  CHECK(schema_violation(document, schema_named("measurement")) == "");
 }
 
 TEST_CASE("unchecked outputs are reported beside checked ones") {
@@ -147,7 +142,7 @@ TEST_CASE("unchecked outputs are reported beside checked ones") {
                    "overflow\n") != std::string::npos);
   const json document = json::parse(written(measurement, "json"));
   CHECK(document["plans"]["auto"]["verified"]["unchecked"][0] == "y: some elements may overflow");
-  CHECK(schema_violation(document, schema()) == "");
+  CHECK(schema_violation(document, schema_named("measurement")) == "");
 }
 
 TEST_CASE("compile time is reported, also for cached kernels") {

@@ -16,10 +16,13 @@
 #include "profile/records.hpp"
 #include "report/formats.hpp"
 #include "support/files.hpp"
+#include "support/words.hpp"
 #include "support/written.hpp"
 
 namespace fusecalc {
 namespace {
+
+using testing::contains;
 
 struct Launched {
   std::string name;
@@ -90,10 +93,6 @@ std::string page_of(const Profile& profile, const char* file) {
     testing::write_file(std::filesystem::path(folder) / file, text);
   }
   return text;
-}
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

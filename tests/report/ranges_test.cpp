@@ -68,11 +68,6 @@ std::string written(const MeasurementReport& report, const char* format) {
   });
 }
 
-json schema() {
-  const auto schemas = embedded_schemas();
-  return json::parse(std::ranges::find(schemas, "measurement", &EmbeddedFile::name)->text);
-}
-
 TEST_CASE("ranges: what is measured as predicted lies inside") {
   const MeasurementReport report = report_as_predicted();
   const json document = json::parse(written(report, "json"));
@@ -81,7 +76,7 @@ TEST_CASE("ranges: what is measured as predicted lies inside") {
   CHECK(plan["in_range"] == inside);
   CHECK(plan["kernels"][0]["in_range"] == inside);
   CHECK(!document["plans"]["compiler"].contains("in_range"));
-  CHECK(schema_violation(document, schema()) == "");
+  CHECK(schema_violation(document, schema_named("measurement")) == "");
   CHECK(written(report, "table").find(" out\n") == std::string::npos);
 }
 

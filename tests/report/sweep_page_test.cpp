@@ -12,10 +12,13 @@
 
 #include "report/formats.hpp"
 #include "support/files.hpp"
+#include "support/words.hpp"
 #include "support/written.hpp"
 
 namespace fusecalc {
 namespace {
+
+using testing::contains;
 
 // A sweep whose results are written by hand: unfused takes 4 us and 8 bytes for each of its
 // elements, auto 9 us and then 1 us and 2 bytes each, so that auto is faster from the fourth on.
@@ -63,10 +66,6 @@ SweepDefinition sweep_of(std::vector<SweepAxis> axes, std::vector<std::string> d
           .devices = std::move(devices),
           .axes = std::move(axes),
           .settings = ""};
-}
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "input/pt2/pt2.hpp"
 #include "support/zip_files.hpp"
 
 namespace fusecalc::testing {
@@ -114,6 +115,10 @@ std::string ProgramText::file() const { return pt2_of(json()); }
 std::string pt2_of(const Json& program) {
   return zip_of({{.name = "model/byteorder", .bytes = "little"},
                  {.name = "model/models/model.json", .bytes = program.dump()}});
+}
+
+Model read(const ProgramText& program, const std::vector<DimOverride>& dims) {
+  return read_pt2(program.file(), "m.pt2", dims);
 }
 
 }  // namespace fusecalc::testing

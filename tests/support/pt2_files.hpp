@@ -2,9 +2,20 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "graph/op_graph.hpp"
+#include "input/model.hpp"
+
 namespace fusecalc::testing {
+
+// Element types, as PyTorch numbers them.
+inline constexpr int kLong = 5;
+inline constexpr int kFloat = 7;
+inline constexpr int kComplex = 10;
+inline constexpr int kBool = 12;
+inline constexpr int kBf16 = 13;
 
 // Writes the JSON of an exported program, as torch.export.save does.
 class ProgramText {
@@ -20,7 +31,7 @@ class ProgramText {
 
   // The type of a tensor; strides are those of a contiguous one if not given.
   ProgramText& tensor(const std::string& name, const std::vector<Size>& sizes,
-                      const std::vector<int>& strides = {}, int dtype = 7);
+                      const std::vector<int>& strides = {}, int dtype = kFloat);
   ProgramText& parameter(const std::string& name, const std::string& path,
                          const std::vector<Size>& sizes);
   ProgramText& input(const std::string& name, const std::vector<Size>& sizes);
@@ -56,5 +67,7 @@ nlohmann::json tensor_argument(const std::string& name);
 
 // The archive of a program.
 std::string pt2_of(const nlohmann::json& program);
+
+Model read(const ProgramText& program, const std::vector<DimOverride>& dims = {});
 
 }  // namespace fusecalc::testing

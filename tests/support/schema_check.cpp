@@ -4,6 +4,8 @@
 #include <array>
 #include <string_view>
 
+#include "core/embedded.hpp"
+
 namespace fusecalc {
 namespace {
 
@@ -100,6 +102,11 @@ class Checker {
 
 std::string schema_violation(const json& value, const json& schema) {
   return Checker(schema).check(value, schema, "");
+}
+
+json schema_named(std::string_view name) {
+  const auto schemas = embedded_schemas();
+  return json::parse(std::ranges::find(schemas, name, &EmbeddedFile::name)->text);
 }
 
 }  // namespace fusecalc

@@ -3,11 +3,16 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace fusecalc::testing {
 
 using Words = std::vector<std::string>;
+
+inline bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
 
 }  // namespace fusecalc::testing
 

@@ -16,10 +16,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kLong = 5;
-
-Model read(const ProgramText& program) { return read_pt2(program.file(), "m.pt2", {}); }
-
 }  // namespace
 
 TEST_CASE("pt2: tensors that broadcast are read as they are, as a loss does") {

@@ -16,11 +16,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kLong = 5;
-constexpr int kBool = 12;
-
-Model read(const ProgramText& program) { return read_pt2(program.file(), "m.pt2", {}); }
-
 // What becomes of attention over 8 queries and `keys` keys with a mask that `made` adds.
 Words attention_with(int keys, const std::function<void(ProgramText&)>& made) {
   ProgramText text;

@@ -32,7 +32,7 @@ Model model_of(const std::string& op, const Arguments& arguments,
       .tensor("y", result)
       .node(op, arguments, {"y"})
       .output("y");
-  return read_pt2(text.file(), "m.pt2", {});
+  return read(text);
 }
 
 Words rows(const std::string& op, const Arguments& arguments,
@@ -96,7 +96,7 @@ TEST_CASE("pt2: the losses of a discriminator have one target for all") {
     text.input("x", {4, 8}).tensor("t", {4, 8}).tensor("y", {});
     text.node(target, {{"self", "x"}}, {"t"});
     text.node(loss, {{"self", "x"}, {"target", "t"}}, {"y"}).output("y");
-    return rows_of(read_pt2(text.file(), "m.pt2", {}));
+    return rows_of(read(text));
   };
   const std::string logits = "binary_cross_entropy_with_logits";
   CHECK(rows_with(logits, "ones_like") == Words{"softplus", "neg", "mean"});
@@ -285,7 +285,7 @@ TEST_CASE("pt2: tensors that are tiled, filled, stacked alone or measured are th
   text.node("linalg_norm", {{"self", "x"}, {"ord", 2}, {"dim", nullptr}}, {"m"});
   text.node("sgn", {{"self", "x"}}, {"g"});
   for (const char* name : {"t", "f", "s", "n", "m", "g"}) text.output(name);
-  const Model model = read_pt2(text.file(), "m.pt2", {});
+  const Model model = read(text);
   // That of order 2 without an axis is the largest singular value: a custom op.
   CHECK(rows_of(model) == Words{"reshape", "broadcast_to", "reshape", "broadcast_to", "reshape",
                                 "copy", "l2_norm", "custom", "sign"});
@@ -303,7 +303,7 @@ TEST_CASE("pt2: memory that is looked at in another shape in place is not overwr
   text.node("t_", {{"self", "q"}}, {"t"});
   text.node("detach_", {{"self", "t"}}, {"d"});
   text.node("exp", {{"self", "d"}}, {"y"}).output("y");
-  const Model model = read_pt2(text.file(), "m.pt2", {});
+  const Model model = read(text);
   CHECK(model.origin.opaque == 0);
   CHECK(unfused(model) == 4 * 4 * 24);
 }
@@ -315,7 +315,7 @@ TEST_CASE("pt2: a variance and its mean are two reductions, of which one may not
     text.node("var_mean", {{"self", "x"}, {"dim", Json{1}}, {"correction", 1}}, {"s", "m"});
     text.output("s");
     if (both) text.output("m");
-    return rows_of(read_pt2(text.file(), "m.pt2", {}));
+    return rows_of(read(text));
   };
   CHECK(rows_with(true) == Words{"var", "mean"});
   CHECK(rows_with(false) == Words{"var"});
@@ -325,7 +325,7 @@ TEST_CASE("pt2: the smallest and the largest of rows are two reductions") {
   ProgramText text;
   text.input("x", {4, 8}).tensor("s", {4}).tensor("l", {4});
   text.node("aminmax", {{"self", "x"}, {"dim", 1}}, {"s", "l"}).output("s").output("l");
-  const Model model = read_pt2(text.file(), "m.pt2", {});
+  const Model model = read(text);
   CHECK(rows_of(model) == Words{"min", "max"});
   CHECK(unfused(model) == 4 * 2 * (32 + 4));
 }
@@ -338,7 +338,7 @@ TEST_CASE("pt2: the sum of what a softmax made is that of each row first, in its
     text.node(op, {{"self", "x"}, {"dim", 1}}, {"p"});
     text.node("mul", {{"self", "p"}, {"other", "x"}}, {"m"});
     text.node(reduction, {{"self", "m"}}, {"y"}).output("y");
-    return rows_of(read_pt2(text.file(), "m.pt2", {}));
+    return rows_of(read(text));
   };
   CHECK(rows_with("softmax", "sum", 7) == Words{"softmax", "mul", "sum", "sum"});
   CHECK(rows_with("log_softmax", "mean", 7) == Words{"log_softmax", "mul", "mean", "mean"});

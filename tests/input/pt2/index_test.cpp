@@ -17,11 +17,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kLong = 5;
-constexpr int kBool = 12;
-
-Model read(const ProgramText& program) { return read_pt2(program.file(), "m.pt2", {}); }
-
 // x [8, 4] of f32, and i [2, 4] and n [3], which are indices.
 ProgramText with_inputs() {
   ProgramText text;

@@ -13,8 +13,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-Model read(const ProgramText& program) { return read_pt2(program.file(), "m.pt2", {}); }
-
 // p and g [8] and q and h [4, 4] of f32, and s, one of it.
 ProgramText with_lists() {
   ProgramText text;

@@ -16,8 +16,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-Model read(const ProgramText& program) { return read_pt2(program.file(), "m.pt2", {}); }
-
 }  // namespace
 
 TEST_CASE("pt2: memory that is written part by part is what the parts are joined to") {

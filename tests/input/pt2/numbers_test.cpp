@@ -14,10 +14,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kBool = 12;
-
-Model read(const ProgramText& program) { return read_pt2(program.file(), "m.pt2", {}); }
-
 }  // namespace
 
 TEST_CASE("pt2: a known condition selects what it selects") {

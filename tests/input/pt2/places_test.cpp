@@ -16,10 +16,6 @@ namespace {
 using Json = nlohmann::json;
 using Dims = std::vector<WrittenDim>;
 
-constexpr int kLong = 5;
-
-Model read(const ProgramText& program) { return read_pt2(program.file(), "m.pt2", {}); }
-
 // x [2, 6, 5, 4] of f32; i, j and k [3], and places [2, 3], which are indices; and `each`, which
 // counts up to 2 as [2, 1].
 ProgramText with_places() {

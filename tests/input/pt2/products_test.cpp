@@ -18,10 +18,6 @@ namespace {
 using Json = nlohmann::json;
 using Sizes = std::vector<ProgramText::Size>;
 
-constexpr int kBf16 = 13;
-
-Model read(const ProgramText& program) { return read_pt2(program.file(), "m.pt2", {}); }
-
 }  // namespace
 
 TEST_CASE("pt2: factors of addmm and baddbmm are ops where they are not 1") {

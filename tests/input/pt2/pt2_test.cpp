@@ -17,10 +17,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-Model read(const ProgramText& program, const std::vector<DimOverride>& dims = {}) {
-  return read_pt2(program.file(), "m.pt2", dims);
-}
-
 std::string refusal_of(const std::string& file, const std::vector<DimOverride>& dims = {}) {
   try {
     read_pt2(file, "m.pt2", dims);
@@ -508,7 +504,6 @@ TEST_CASE("pt2: a grouped product that sums over groups is a custom op with exac
 TEST_CASE("pt2: products of scaled 8-bit types are one op with their scales") {
   ProgramText text;
   constexpr int kFp8 = 29;  // float8_e4m3fn
-  constexpr int kBf16 = 13;
   text.input("x", {6, 8}).parameter("w", "w", {4, 8}).input("s", {1}).parameter("u", "u", {1});
   text.tensor("x", {6, 8}, {}, kFp8)
       .tensor("w", {4, 8}, {}, kFp8)

@@ -20,8 +20,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-Model read(const ProgramText& program) { return read_pt2(program.file(), "m.pt2", {}); }
-
 }  // namespace
 
 TEST_CASE("pt2: recurrent networks are their steps") {

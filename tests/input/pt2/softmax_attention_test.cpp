@@ -17,11 +17,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kBool = 12;
-constexpr int kBf16 = 13;
-
-Model read(const ProgramText& program) { return read_pt2(program.file(), "m.pt2", {}); }
-
 // softmax(q k^T / 4 + mask) v, in the matrices that bmm takes, with what `weights` adds between the
 // softmax and the second product. 2 x 4 heads of 16, 8 queries and keys.
 ProgramText written_attention(const std::function<std::string(ProgramText&)>& weights) {

@@ -12,11 +12,7 @@
 using namespace fusecalc;
 using namespace fusecalc::testing;
 
-namespace {
-
-Model read(const ProgramText& program) { return read_pt2(program.file(), "m.pt2", {}); }
-
-}  // namespace
+namespace {}  // namespace
 
 TEST_CASE("pt2: a cache of which a range is written is not copied, decomposed or not") {
   ProgramText functional;

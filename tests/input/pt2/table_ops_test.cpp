@@ -17,10 +17,6 @@ namespace {
 using Json = nlohmann::json;
 using Sizes = std::vector<ProgramText::Size>;
 
-constexpr int kBf16 = 13;
-
-Model read(const ProgramText& program) { return read_pt2(program.file(), "m.pt2", {}); }
-
 }  // namespace
 
 TEST_CASE("pt2: a cast back to the type before is what was cast") {

@@ -35,8 +35,6 @@ Arguments normalised(bool running, bool affine, Json training) {
   return arguments;
 }
 
-Model read(const ProgramText& program) { return read_pt2(program.file(), "m.pt2", {}); }
-
 }  // namespace
 
 TEST_CASE(

@@ -19,10 +19,6 @@ namespace {
 using Json = nlohmann::json;
 using Sizes = std::vector<ProgramText::Size>;
 
-constexpr int kBool = 12;
-
-Model read(const ProgramText& text) { return read_pt2(text.file(), "m.pt2", {}); }
-
 // A program step by step; every tensor is f32, or bool.
 class Steps {
  public:

@@ -2,11 +2,10 @@
 
 #include <doctest/doctest.h>
 
-#include "graph/op_graph.hpp"
 #include "input/pt2/pt2.hpp"
+#include "support/models.hpp"
 #include "support/pt2_files.hpp"
 #include "support/words.hpp"
-#include "traffic/graph_bytes.hpp"
 
 using namespace fusecalc;
 using namespace fusecalc::testing;
@@ -14,21 +13,6 @@ using namespace fusecalc::testing;
 namespace {
 
 using Json = nlohmann::json;
-
-constexpr int kBf16 = 13;
-constexpr int kFloat = 7;
-
-Words rows_of(const ProgramText& text) {
-  Words rows;
-  const Model model = read_pt2(text.file(), "m.pt2", {});
-  build_graph(model.graph, {});
-  for (const WrittenOp& op : model.graph.ops) rows.push_back(op.op);
-  return rows;
-}
-
-std::uint64_t unfused(const ProgramText& text) {
-  return unfused_bytes(build_graph(read_pt2(text.file(), "m.pt2", {}).graph, {})).total();
-}
 
 // What differs from norm to norm.
 struct Norm {
@@ -110,9 +94,9 @@ ProgramText tanh_gelu(double third) {
 }  // namespace
 
 TEST_CASE("pt2: a norm by the root mean square, in wider floats and with its weight, is one op") {
-  CHECK(rows_of(llama_norm({})) == Words{"rms_norm"});
+  CHECK(rows_of(read(llama_norm({}))) == Words{"rms_norm"});
   // x and the result of 4,096 elements, and the weight of 64, of 2 bytes.
-  CHECK(unfused(llama_norm({})) == 2 * (2 * 4096 + 64));
+  CHECK(unfused(read(llama_norm({}))) == 2 * (2 * 4096 + 64));
   const Model model = read_pt2(llama_norm({}).file(), "m.pt2", {});
   CHECK(model.origin.exact == 8);
   CHECK(model.origin.folded == 0);
@@ -123,20 +107,21 @@ TEST_CASE("pt2: a norm by the root mean square, in wider floats and with its wei
 
 TEST_CASE("pt2: a norm stays written out where it is not one of rows, or its inside is needed") {
   const Words written = {"cast", "square", "mean", "add", "rsqrt", "mul", "cast", "mul"};
-  CHECK(rows_of(llama_norm({.axis = 0})) == written);
-  CHECK(rows_of(llama_norm({.keepdim = false})) == written);  // the mean of a row scales a column
-  CHECK(rows_of(llama_norm({.epsilon = 0})) == written);
-  CHECK(rows_of(llama_norm({.also = "r"})) == written);
-  CHECK(rows_of(llama_norm({.also = "squares"})) == written);
+  CHECK(rows_of(read(llama_norm({.axis = 0}))) == written);
+  CHECK(rows_of(read(llama_norm({.keepdim = false}))) ==
+        written);  // the mean of a row scales a column
+  CHECK(rows_of(read(llama_norm({.epsilon = 0}))) == written);
+  CHECK(rows_of(read(llama_norm({.also = "r"}))) == written);
+  CHECK(rows_of(read(llama_norm({.also = "squares"}))) == written);
   // What was not weighed yet is needed, too: the weight has an op of its own.
-  CHECK(rows_of(llama_norm({.also = "n16"})) == Words{"rms_norm", "mul"});
+  CHECK(rows_of(read(llama_norm({.also = "n16"}))) == Words{"rms_norm", "mul"});
 }
 
 TEST_CASE("pt2: a layer norm that is written out is one op with its weight and bias") {
-  CHECK(rows_of(layer_norm(false)) == Words{"layer_norm"});
-  CHECK(unfused(layer_norm(false)) == 4 * (2 * 4 * 64 + 2 * 64));
+  CHECK(rows_of(read(layer_norm(false))) == Words{"layer_norm"});
+  CHECK(unfused(read(layer_norm(false))) == 4 * (2 * 4 * 64 + 2 * 64));
   // x itself, divided by the deviation, is no norm.
-  CHECK(rows_of(layer_norm(true)).size() == 9);
+  CHECK(rows_of(read(layer_norm(true))).size() == 9);
 }
 
 TEST_CASE(
@@ -156,11 +141,11 @@ TEST_CASE(
   text.node("div", {{"self", "weighed"}, {"other", "deviation"}}, {"n"});
   text.node("add", {{"self", "n"}, {"other", "b"}}, {"y"});
   text.output("y");
-  CHECK(rows_of(text) == Words{"layer_norm"});
-  CHECK(unfused(text) == 4 * (2 * 4 * 64 + 2 * 64));
+  CHECK(rows_of(read(text)) == Words{"layer_norm"});
+  CHECK(unfused(read(text)) == 4 * (2 * 4 * 64 + 2 * 64));
   // Divided by one element less, it is no layer norm.
   text.graph["nodes"][at]["inputs"][2]["arg"] = {{"as_int", 1}};
-  CHECK(rows_of(text).size() == 8);
+  CHECK(rows_of(read(text)).size() == 8);
 }
 
 TEST_CASE("pt2: a norm whose weight and mean are folded, as TensorFlow has it, is one op") {
@@ -187,15 +172,15 @@ TEST_CASE("pt2: a norm whose weight and mean are folded, as TensorFlow has it, i
     text.node("add", {{"self", "scaled"}, {"other", "rest"}}, {"y"}).output("y");
     return text;
   };
-  CHECK(rows_of(program("mean")) == Words{"layer_norm"});
-  CHECK(unfused(program("mean")) == 4 * (2 * 4 * 64 + 2 * 64));
-  CHECK(rows_of(program("other")).size() == 12);
+  CHECK(rows_of(read(program("mean"))) == Words{"layer_norm"});
+  CHECK(unfused(read(program("mean"))) == 4 * (2 * 4 * 64 + 2 * 64));
+  CHECK(rows_of(read(program("other"))).size() == 12);
 }
 
 TEST_CASE("pt2: gelu by tanh is one op where its factors are those of gelu") {
-  CHECK(rows_of(tanh_gelu(0.044715)) == Words{"gelu"});
-  CHECK(unfused(tanh_gelu(0.044715)) == 4 * 2 * 4 * 64);
-  CHECK(rows_of(tanh_gelu(0.05)).size() == 8);
+  CHECK(rows_of(read(tanh_gelu(0.044715))) == Words{"gelu"});
+  CHECK(unfused(read(tanh_gelu(0.044715))) == 4 * 2 * 4 * 64);
+  CHECK(rows_of(read(tanh_gelu(0.05))).size() == 8);
 }
 
 TEST_CASE("pt2: silu that is computed in wider floats reads what was cast") {
@@ -208,6 +193,6 @@ TEST_CASE("pt2: silu that is computed in wider floats reads what was cast") {
   text.node("mul", {{"self", "x32"}, {"other", "gate"}}, {"y32"});
   text.node("_to_copy", {{"self", "y32"}, {"dtype", 13}}, {"y"});
   text.output("y");
-  CHECK(rows_of(text) == Words{"silu"});
-  CHECK(unfused(text) == 2 * 2 * 4 * 64);
+  CHECK(rows_of(read(text)) == Words{"silu"});
+  CHECK(unfused(read(text)) == 2 * 2 * 4 * 64);
 }

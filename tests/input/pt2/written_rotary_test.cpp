@@ -9,10 +9,10 @@
 
 #include "graph/op_graph.hpp"
 #include "input/pt2/pt2.hpp"
+#include "support/models.hpp"
 #include "support/pt2_files.hpp"
 #include "support/results.hpp"
 #include "support/words.hpp"
-#include "traffic/graph_bytes.hpp"
 
 using namespace fusecalc;
 using namespace fusecalc::testing;
@@ -21,12 +21,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kComplex = 10;
-constexpr int kBf16 = 13;
-
-Model read(const ProgramText& text) { return read_pt2(text.file(), "m.pt2", {}); }
-
-Words rows_of(const Model& model) {
+// Without views.
+Words computing_rows_of(const Model& model) {
   Words rows;
   build_graph(model.graph, {});
   for (const WrittenOp& op : model.graph.ops) {
@@ -35,19 +31,15 @@ Words rows_of(const Model& model) {
   return rows;
 }
 
-std::uint64_t unfused(const Model& model) {
-  return unfused_bytes(build_graph(model.graph, {})).total();
-}
-
 // Checks that a program is these ops, without views, and computes what it does where something
 // else needs `inner`, a tensor inside of it: then the op is left written out.
 void check_rotary(ProgramText text, const Words& rows, const std::string& inner) {
   const Model model = read(text);
-  CHECK(rows_of(model) == rows);
+  CHECK(computing_rows_of(model) == rows);
   CHECK(model.origin.opaque == 0);
   text.output(inner);
   const Model written = read(text);
-  CHECK(rows_of(written).size() > rows.size());
+  CHECK(computing_rows_of(written).size() > rows.size());
   CHECK(result_of(model) == result_of(written));
 }
 
@@ -240,21 +232,21 @@ TEST_CASE("pt2: pairs that are turned, half of the axis apart or neighbours") {
 
 TEST_CASE("pt2: products of complex numbers turn pairs, and read what was cast") {
   const Model model = read(complex_numbers());
-  CHECK(rows_of(model) == Words{"rotary"});
+  CHECK(computing_rows_of(model) == Words{"rotary"});
   CHECK(model.origin.opaque == 0);
   // x and y in bf16; 3 of the 5 rows of 4 factors, 8 bytes each.
   CHECK(unfused(model) == 2 * (48 + 48) + 8 * 12);
-  CHECK(rows_of(read(complex_numbers(2))) == Words{"mul", "rotary"});
+  CHECK(computing_rows_of(read(complex_numbers(2))) == Words{"mul", "rotary"});
   ProgramText rows = complex_numbers();
   rows.input("i", {3}).tensor("i", {3}, {}, 5);
   Json& slice = rows.graph["nodes"][3];
   slice["target"] = "torch.ops.aten.index_select.default";
   slice["inputs"].push_back({{"name", "index"}, {"arg", tensor_argument("i")}});
-  CHECK(rows_of(read(rows)) == Words{"gather", "rotary"});
+  CHECK(computing_rows_of(read(rows)) == Words{"gather", "rotary"});
   ProgramText text = complex_numbers();
   text.output("flat");
   const Model written = read(text);
-  CHECK(rows_of(written) == Words{"cast", "rotary", "cast"});
+  CHECK(computing_rows_of(written) == Words{"cast", "rotary", "cast"});
   CHECK(result_of(model) == result_of(written));
 }
 
@@ -262,14 +254,14 @@ TEST_CASE("pt2: a part of each head is turned, and the rest joined with it") {
   check_rotary(part(4), {"rotary"}, "w");
   CHECK(unfused(read(part(4))) == 4 * (48 + 48 + 12 + 12));
   // Other elements than those that follow are copied.
-  CHECK(rows_of(read(part(3))) == Words{"rotary", "concat"});
-  CHECK(rows_of(read(part(0))) == Words{"rotary", "concat"});
+  CHECK(computing_rows_of(read(part(3))) == Words{"rotary", "concat"});
+  CHECK(computing_rows_of(read(part(0))) == Words{"rotary", "concat"});
 }
 
 TEST_CASE("pt2: what only looks like a rotary embedding stays as it is") {
   const auto count = [](ProgramText text, const std::function<void(Json&)>& change) {
     for (Json& node : text.graph["nodes"]) change(node);
-    const Words rows = rows_of(read(text));
+    const Words rows = computing_rows_of(read(text));
     return std::ranges::count(rows, "rotary");
   };
   const auto is = [](const Json& node, const char* result) {
@@ -306,13 +298,13 @@ TEST_CASE("pt2: complex numbers that are no pairs, or that other ops read, are o
   parts.input("f", {4}).tensor("f", {4}, {}, kComplex).tensor("r", {4}, {2}).tensor("i", {4}, {2});
   parts.tensor("y", {4}).node("real", {{"self", "f"}}, {"r"}).node("imag", {{"self", "f"}}, {"i"});
   parts.node("mul", {{"self", "r"}, {"other", "i"}}, {"y"}).output("y");
-  CHECK(rows_of(read(parts)) == Words{"mul"});
+  CHECK(computing_rows_of(read(parts)) == Words{"mul"});
   CHECK(unfused(read(parts)) == 4 * (8 + 4));
   // Magnitudes, as those of a spectrum: one part is squared, and read beside the other.
   ProgramText lengths;
   lengths.input("f", {4}).tensor("f", {4}, {}, kComplex).tensor("y", {4});
   lengths.node("abs", {{"self", "f"}}, {"y"}).output("y");
-  CHECK(rows_of(read(lengths)) == Words{"square", "fma", "sqrt"});
+  CHECK(computing_rows_of(read(lengths)) == Words{"square", "fma", "sqrt"});
   CHECK(unfused(read(lengths)) == 4 * (2 * 4 + 3 * 4 + 2 * 4));
 }
 
@@ -323,7 +315,7 @@ TEST_CASE("pt2: sums, multiples and slices of complex numbers are ops of their p
   text.node("add", {{"self", "f"}, {"other", "g"}}, {"s"});
   text.node("div", {{"self", "s"}, {"other", 2}}, {"h"});
   text.node("mul", {{"self", "h"}, {"other", "r"}}, {"y"}).output("y");
-  CHECK(rows_of(read(text)) == Words{"add", "mul", "mul"});
+  CHECK(computing_rows_of(read(text)) == Words{"add", "mul", "mul"});
   CHECK(unfused(read(text)) == 4 * (3 * 8 + 2 * 8 + 4 + 2 * 8));
 
   // What a filter of frequencies writes: the first ones, and zeros.
@@ -337,6 +329,6 @@ TEST_CASE("pt2: sums, multiples and slices of complex numbers are ops of their p
            {"y"});
   low.node("sum", {{"self", "y"}, {"dim", Json{0}}}, {"s"}).output("s");
   const Model model = read(low);
-  CHECK(rows_of(model) == Words{"full", "concat", "sum"});
+  CHECK(computing_rows_of(model) == Words{"full", "concat", "sum"});
   CHECK(unfused(model) == 8 * (16 + 8 + 16 + 24 + 24 + 6));
 }
