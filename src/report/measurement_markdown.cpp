@@ -30,7 +30,7 @@ void write_one(const MeasurementReport& report, Output& output) {
                            markdown_text(measurement.gpu.device.name)));
   for (const MeasurementTable& table : measurement_tables(report)) write_rows(output, table);
   output.write("\n" + speedup_sentence(report) + "\n");
-  for (const std::string& note : measurement_notes(measurement)) {
+  for (const std::string& note : measurement_notes(report)) {
     output.write("\n- " + markdown_text(note));
   }
   output.write("\n");

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <utility>
 
 #include "core/format.hpp"
@@ -163,6 +164,38 @@ void add_speed_notes(std::vector<std::string>& notes, const Measurement& measure
   }
 }
 
+// Kernels that took far longer than predicted, by the time that the plan would be faster without
+// it.
+void add_late_notes(std::vector<std::string>& notes, const PlanAnalysis& plan,
+                    const PlanMeasurement& measured) {
+  constexpr double kFar = 2;
+  constexpr std::size_t kMostTold = 3;
+  struct Late {
+    std::size_t kernel;
+    double us;    // that it took
+    double most;  // the end of its range
+  };
+  std::vector<Late> late;
+  for (std::size_t k = 0; k < measured.kernels.size(); ++k) {
+    const std::optional<TimeSpread>& time = measured.kernels[k].observed.time;
+    const double most = plan.kernels[k].predicted.time_range.high;
+    if (time && most > 0 && time->median * 1e6 > kFar * most)
+      late.push_back({k, time->median * 1e6, most});
+  }
+  std::ranges::sort(late, std::greater{}, [](const Late& one) { return one.us - one.most; });
+  for (std::size_t i = 0; i < std::min(late.size(), kMostTold); ++i) {
+    notes.push_back(fmt::format(
+        "{}, {}: took {} where at most {} was predicted: its kernel is slow for this shape, or the "
+        "prediction is wrong",
+        measured.key, printable(measured.kernels[late[i].kernel].name, 40),
+        human_seconds(late[i].us * 1e-6), human_seconds(late[i].most * 1e-6)));
+  }
+  if (late.size() > kMostTold) {
+    notes.push_back(fmt::format("{}: {} more kernels took over twice what was predicted at most",
+                                measured.key, late.size() - kMostTold));
+  }
+}
+
 bool throttled(const Observed& observed) { return observed.time && observed.time->throttled > 0; }
 
 }  // namespace
@@ -227,7 +260,8 @@ std::string_view verdict_word(const Measurement& measurement) {
   return all ? "ok" : "-";
 }
 
-std::vector<std::string> measurement_notes(const Measurement& measurement) {
+std::vector<std::string> measurement_notes(const MeasurementReport& report) {
+  const Measurement& measurement = report.measurement;
   std::vector<std::string> notes;
   if (measurement.synthetic) {
     notes.emplace_back(
@@ -237,6 +271,11 @@ std::vector<std::string> measurement_notes(const Measurement& measurement) {
   for (const PlanMeasurement* plan : {&measurement.unfused, &measurement.fused}) {
     notes.insert(notes.end(), plan->notes.begin(), plan->notes.end());
     if (!measurement.synthetic) add_speed_notes(notes, measurement, *plan);
+    if (report.analysis) {
+      const bool unfused = plan == &measurement.unfused;
+      const PlanKind kind = unfused ? PlanKind::kUnfused : report.analysis->plan;
+      add_late_notes(notes, report.analysis->graph->plan(kind), *plan);
+    }
     add_kernel_notes(notes, *plan);
     add_choices(notes, *plan);
     if (!measurement.synthetic) notes.push_back(verdict_sentence(*plan));

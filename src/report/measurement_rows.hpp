@@ -44,6 +44,6 @@ double predicted_speedup(const MeasurementReport& report);
 std::string_view verdict_word(const Measurement& measurement);
 
 // Everything that a reader should know about the figures, one sentence each.
-std::vector<std::string> measurement_notes(const Measurement& measurement);
+std::vector<std::string> measurement_notes(const MeasurementReport& report);
 
 }  // namespace fusecalc

@@ -48,7 +48,7 @@ void write_one(const MeasurementReport& report, const Style& style, Output& outp
     write_rows(output, table, style);
   }
   output.write("\n  " + speedup_sentence(report) + "\n");
-  for (const std::string& note : measurement_notes(measurement)) {
+  for (const std::string& note : measurement_notes(report)) {
     output.write("  " + coloured("note: ", "33", style) + printable(note, 400) + "\n");
   }
 }

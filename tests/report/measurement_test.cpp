@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -11,7 +10,6 @@
 #include <string>
 
 #include "backend/fake_backend.hpp"
-#include "core/embedded.hpp"
 #include "core/output.hpp"
 #include "measure/chain_runner.hpp"
 #include "report/formats.hpp"

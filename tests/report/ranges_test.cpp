@@ -1,26 +1,30 @@
 // What was measured beside what was predicted.
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "analysis/analyze.hpp"
 #include "analysis/boundaries.hpp"
 #include "core/embedded.hpp"
 #include "graph/graph_text.hpp"
+#include "report/cells.hpp"
 #include "report/formats.hpp"
 #include "report/measurement_rows.hpp"
 #include "support/schema_check.hpp"
+#include "support/words.hpp"
 #include "support/written.hpp"
 
 namespace fusecalc {
 namespace {
 
 using nlohmann::json;
+using testing::contains;
 
 Observed exactly(const Prediction& predicted) {
   const double seconds = predicted.time_us * 1e-6;
@@ -95,6 +99,35 @@ TEST_CASE("ranges: what lies outside is said so, and what was not measured is nu
   const std::string table = written(report, "table");
   CHECK(table.find(" out\n") != std::string::npos);
   CHECK(table.find("predicted, measured") != std::string::npos);
+}
+
+TEST_CASE("ranges: kernels that took over twice what was predicted are named, the worst first") {
+  MeasurementReport report = report_as_predicted();
+  const auto late = [&] {
+    std::vector<std::string> notes = measurement_notes(report);
+    std::erase_if(notes, [](const std::string& note) {
+      return !contains(note, "predicted at most") && !contains(note, "was predicted");
+    });
+    return notes;
+  };
+  CHECK(late().empty());
+  PlanMeasurement& unfused = report.measurement.unfused;
+  REQUIRE(unfused.kernels.size() == 5);
+  const PlanAnalysis& plan = report.analysis->graph->plan(PlanKind::kUnfused);
+  const auto last = [&](std::size_t k) { return plan.kernels[k].predicted.time_range.high * 1e-6; };
+  unfused.kernels[1].observed.time->median = 1.9 * last(1);
+  CHECK(late().empty());
+  unfused.kernels[1].observed.time->median = 3 * last(1);
+  unfused.kernels[3].observed.time->median = 30 * last(3);
+  REQUIRE(late().size() == 2);
+  CHECK(late()[0] ==
+        fmt::format("unfused, {}: took {} where at most {} was predicted: its kernel is "
+                    "slow for this shape, or the prediction is wrong",
+                    unfused.kernels[3].name, human_seconds(30 * last(3)), human_seconds(last(3))));
+  CHECK(contains(late()[1], unfused.kernels[1].name));
+  for (std::size_t k = 0; k < 5; ++k) unfused.kernels[k].observed.time->median = 4 * last(k);
+  REQUIRE(late().size() == 4);
+  CHECK(late()[3] == "unfused: 2 more kernels took over twice what was predicted at most");
 }
 
 TEST_CASE("ranges: the speedup that was predicted is by time, and by bytes beside it") {

@@ -208,7 +208,7 @@ class MeasurementPage {
   }
 
   std::string notes() const {
-    const std::vector<std::string> notes = measurement_notes(measurement_);
+    const std::vector<std::string> notes = measurement_notes(report_);
     if (notes.empty()) return "";
     std::string list = "<ul>\n";
     for (const std::string& note : notes) list += fmt::format("<li>{}</li>\n", html_text(note));
