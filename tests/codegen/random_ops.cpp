@@ -17,8 +17,8 @@ std::string hostile(std::string_view kind, std::size_t number) {
   return fmt::format(R"("{}{}{}\"*/{{}};\n#error %s{}\\")", kind, kNameMark, number, "{0}");
 }
 
-constexpr std::array<std::uint64_t, 17> kExtents = {1,  2,  3,   4,   5,    7,    8,    16,   33,
-                                                    64, 96, 128, 130, 1000, 1024, 4096, 30000};
+constexpr std::array<std::uint64_t, 17> kAxisExtents = {
+    1, 2, 3, 4, 5, 7, 8, 16, 33, 64, 96, 128, 130, 1000, 1024, 4096, 30000};
 
 }  // namespace
 
@@ -35,7 +35,7 @@ Drawer::Drawer(std::uint64_t seed, std::size_t ops) : dice_(seed), wanted_(ops) 
 std::uint64_t Drawer::extent() {
   if (dice_.chance(1)) return 0;
   if (dice_.chance(1)) return 70001;
-  return one_of(kExtents);
+  return one_of(kAxisExtents);
 }
 
 Shape Drawer::shape() {

@@ -156,53 +156,42 @@ TEST_CASE("whole rows of products compile with every epilogue") {
   }
 }
 
-// Hopper first, whose texts are its own where it has building blocks that the others lack.
-constexpr std::array kLater = {&kArchitectures[1], &kArchitectures[0], &kArchitectures[2],
-                               &kOtherArchitectures[1]};
-
-// The built-in op lists: for the first architecture all kernels; for the others those whose text
-// none before has, and all of every fourth list. Every second list is in a share.
-void check_library(std::span<const Architecture* const> architectures, std::size_t share,
-                   std::size_t shares) {
+void check_library(const Architecture& architecture) {
   const char* const only = std::getenv("FUSECALC_ONLY");  // for looking closer
-  KernelChecks checks(*architectures.front());
-  const auto check_list = [&](const OpGraph& graph, KernelChecks& with) {
-    TrafficCounter counter = with.counter_of(graph);
+  KernelChecks checks(architecture);
+  for (const EmbeddedFile& file : embedded_op_lists()) {
+    if (only != nullptr && file.name.find(only) == std::string_view::npos) continue;
+    CAPTURE(file.name);
+    JsonReader reader(ByteSource::from_memory(file.text, std::string(file.name)));
+    const OpList list = read_op_list(reader);
+    if (!std::holds_alternative<WrittenGraph>(list)) continue;
+    const OpGraph graph = build_graph(std::get<WrittenGraph>(list), {});
+    TrafficCounter counter = checks.counter_of(graph);
     const FusionPlan compiler = compiler_plan(counter);
-    with.check(counter, unfused_plan(graph).kernels);
-    with.check(counter, compiler.kernels);
-    with.check(counter, testing::make_plan(counter, PlanKind::kAuto).kernels);
-    with.check(counter, testing::make_plan(counter, PlanKind::kFastest).kernels);
-  };
-  for (const Architecture* architecture : architectures) {
-    checks.turn_to(*architecture);
-    for (std::size_t i = share; i < embedded_op_lists().size(); i += shares) {
-      const EmbeddedFile& file = embedded_op_lists()[i];
-      if (only != nullptr && file.name.find(only) == std::string_view::npos) continue;
-      CAPTURE(file.name);
-      JsonReader reader(ByteSource::from_memory(file.text, std::string(file.name)));
-      const OpList list = read_op_list(reader);
-      if (!std::holds_alternative<WrittenGraph>(list)) continue;
-      const OpGraph graph = build_graph(std::get<WrittenGraph>(list), {});
-      check_list(graph, checks);
-      if (architecture != architectures.front() && i / shares % 4 == 0) {
-        KernelChecks whole(*architecture);
-        check_list(graph, whole);
-      }
-    }
+    checks.check(counter, unfused_plan(graph).kernels);
+    checks.check(counter, compiler.kernels);
+    checks.check(counter, testing::make_plan(counter, PlanKind::kAuto).kernels);
+    checks.check(counter, testing::make_plan(counter, PlanKind::kFastest).kernels);
   }
   MESSAGE(checks.compiled(), " kernels, ", checks.left_out(), " left out");
   CHECK(checks.compiled() > (only == nullptr ? 150 : 0));
 }
 
-TEST_CASE("every kernel of the built-in op lists compiles for sm_80 and later, first share") {
-  check_library(kLater, 0, 2);
+TEST_CASE("every kernel of the built-in op lists compiles for sm_80") {
+  check_library(kArchitectures[0]);
 }
-TEST_CASE("every kernel of the built-in op lists compiles for sm_80 and later, second share") {
-  check_library(kLater, 1, 2);
+TEST_CASE("every kernel of the built-in op lists compiles for sm_90") {
+  check_library(kArchitectures[1]);
 }
+TEST_CASE("every kernel of the built-in op lists compiles for sm_100") {
+  check_library(kArchitectures[2]);
+}
+
 TEST_CASE("every kernel of the built-in op lists compiles for sm_75") {
-  check_library(std::array{&kOtherArchitectures[0]}, 0, 1);
+  check_library(kOtherArchitectures[0]);
+}
+TEST_CASE("every kernel of the built-in op lists compiles for sm_120") {
+  check_library(kOtherArchitectures[1]);
 }
 
 }  // namespace

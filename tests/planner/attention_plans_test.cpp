@@ -173,7 +173,7 @@ OpGraph paged(std::string_view queries, std::string_view page, std::string_view 
 }
 
 constexpr std::string_view kPages = "[500, 16, 2, 64]";
-constexpr std::string_view kRows = "[4, 480, 2, 64]";
+constexpr std::string_view kRowsShape = "[4, 480, 2, 64]";
 constexpr std::string_view kOwnGathers =
     "attention gathers keys and values itself in bf16 or f16, for at most 32 queries of the heads "
     "that share a key head; for others gather stays a separate kernel";
@@ -181,13 +181,14 @@ constexpr std::string_view kOwnGathers =
 }  // namespace
 
 TEST_CASE("attention of few queries gathers its keys and values, all of them or some") {
-  const OpGraph graph = paged("1", kPages, kRows);
+  const OpGraph graph = paged("1", kPages, kRowsShape);
   CHECK(auto_of(graph) == "[gather_k gather_v attend]");
   CHECK(compiler_of(graph) == "[gather_k gather_v] [attend]");
   CHECK(obstacle(graph, {"gather_k", "attend"}).empty());
   CHECK(obstacle(graph, {"gather_v", "attend"}).empty());
-  CHECK(obstacle(paged("8", kPages, kRows), {"gather_k", "gather_v", "attend"}).empty());
-  CHECK(obstacle(paged("9", kPages, kRows), {"gather_k", "gather_v", "attend"}) == kOwnGathers);
+  CHECK(obstacle(paged("8", kPages, kRowsShape), {"gather_k", "gather_v", "attend"}).empty());
+  CHECK(obstacle(paged("9", kPages, kRowsShape), {"gather_k", "gather_v", "attend"}) ==
+        kOwnGathers);
 }
 
 TEST_CASE("attention gathers only rows that lie in pages as wholes") {
@@ -201,9 +202,9 @@ TEST_CASE("attention gathers only rows that lie in pages as wholes") {
 }
 
 TEST_CASE("what else reads gathered keys needs them in memory") {
-  const OpGraph stored = paged("1", kPages, kRows, "", R"(, "outputs": ["y", "gk"])");
+  const OpGraph stored = paged("1", kPages, kRowsShape, "", R"(, "outputs": ["y", "gk"])");
   CHECK(auto_of(stored) == "[gather_k] [gather_v attend]");
-  const OpGraph read = paged("1", kPages, kRows,
+  const OpGraph read = paged("1", kPages, kRowsShape,
                              R"(, {"name": "neg", "op": "neg", "inputs": ["gk"], "output": "n"})");
   CHECK(obstacle(read, {"gather_k", "attend"}) ==
         "a kernel that runs gather as attention loads its operand stores nothing that gather "
