@@ -64,14 +64,14 @@ void RowWriter::merge_states(std::uint8_t phase) {
 // and continue with the merged state; else only the last block to arrive continues.
 void RowWriter::merge_blocks(const std::vector<OpId>& ops, bool more_loops) {
   const bool wait = more_loops || !roots_.losses.empty();
-  struct Place {
+  struct StatePlace {
     std::string state;
     std::string type;
     std::string memory;
   };
-  std::vector<Place> places;
+  std::vector<StatePlace> places;
   for (const OpId id : ops) {
-    Place place{code_.accumulator(id), accumulator_class(kernel_, kernel_.op(id)), {}};
+    StatePlace place{code_.accumulator(id), accumulator_class(kernel_, kernel_.op(id)), {}};
     place.memory = code_.fresh("w");
     body_ += fmt::format("  {0}* const {1} = reinterpret_cast<{0}*>(partials + {2});\n", place.type,
                          place.memory, partial_bytes_);
@@ -92,7 +92,7 @@ void RowWriter::merge_blocks(const std::vector<OpId>& ops, bool more_loops) {
     body_ += fmt::format("  if (!last_of(gates + 1 + blockIdx.x / {0}, {0})) return;\n",
                          schedule_.splits);
   }
-  for (const Place& place : places) {
+  for (const StatePlace& place : places) {
     // Other blocks wrote these: they must not come from the read-only cache.
     body_ += fmt::format(
         "#pragma unroll\n  for (int j = 0; j < {4}; ++j) {{\n    {0}[j].reset();\n"

@@ -26,13 +26,13 @@ std::string human_bytes(std::uint64_t bytes) {
 }
 
 std::string human_time(double microseconds) {
-  struct Unit {
+  struct TimeUnit {
     double microseconds;
     std::string_view name;
   };
-  constexpr std::array kUnits = {Unit{1e6, "s"}, Unit{1e3, "ms"}, Unit{1, "us"}};
+  constexpr std::array kUnits = {TimeUnit{1e6, "s"}, TimeUnit{1e3, "ms"}, TimeUnit{1, "us"}};
   const auto* unit = std::ranges::find_if(
-      kUnits, [&](const Unit& each) { return microseconds >= each.microseconds * 0.99995; });
+      kUnits, [&](const TimeUnit& each) { return microseconds >= each.microseconds * 0.99995; });
   if (unit == kUnits.end()) --unit;
   const double value = microseconds / unit->microseconds;
   const int decimals = value < 9.9995 ? 3 : value < 99.995 ? 2 : value < 999.95 ? 1 : 0;
