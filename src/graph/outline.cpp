@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "graph/axis.hpp"
 #include "graph/op_graph.hpp"
 #include "graph/product_parts.hpp"
 
@@ -46,17 +45,11 @@ bool touches_empty(const OpGraph& graph, const Op& op) {
          std::ranges::any_of(op.operands, empty, &Operand::tensor);
 }
 
-std::uint64_t sorted_length(const OpGraph& graph, const Op& op) {
-  const Shape& shape = graph.tensors[op.operands[0].tensor].type.shape;
-  return shape.empty() ? 1 : shape[axis_of(op, shape.size(), -1)];
-}
-
 // What the blocks of one launch cover, however few elements each takes.
 bool too_large(const OpGraph& graph, const Op& op) {
   constexpr std::uint64_t kMostElements = std::uint64_t{1} << 38U;
   constexpr std::uint64_t kMostExtent = std::uint64_t{1} << 30U;  // of a contraction
   constexpr std::uint64_t kMostGroups = 1024;  // whose places a block holds on chip
-  constexpr std::uint64_t kMostSorted = (std::uint64_t{1} << 31U) - 1;  // of a row
   const auto many = [&](TensorId id) {
     return id != kNone && graph.tensors[id].elements > kMostElements;
   };
@@ -64,8 +57,7 @@ bool too_large(const OpGraph& graph, const Op& op) {
   return std::ranges::any_of(op.outputs, many) ||
          std::ranges::any_of(op.operands, many, &Operand::tensor) ||
          std::max({matrix.batch, matrix.rows, matrix.columns, matrix.depth}) > kMostExtent ||
-         groups_of(graph, op) > kMostGroups ||
-         (op.row->family == OpFamily::kSort && sorted_length(graph, op) > kMostSorted);
+         groups_of(graph, op) > kMostGroups;
 }
 
 // Distinct elements. A slice may take the same ones several times, of a view that repeats them.

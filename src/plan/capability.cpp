@@ -4,6 +4,7 @@
 
 #include "graph/product_parts.hpp"
 #include "plan/norm_backward.hpp"
+#include "plan/ordered_rows.hpp"
 
 namespace fusecalc {
 
@@ -11,6 +12,8 @@ namespace {
 
 // Tensors of one launch: their addresses lie in 4 KB of parameters, beside that of the workspace.
 constexpr std::uint64_t kMostArguments = 500;
+// Elements of a row that is sorted.
+constexpr std::uint64_t kMostSorted = (std::uint64_t{1} << 31U) - 1;
 
 }  // namespace
 
@@ -49,6 +52,9 @@ Verdict check_limits(const ResolvedKernel& resolved, const Kernel& kernel,
     if (family == OpFamily::kRowNormBackward &&
         !norm_backward_tiling(graph, graph.ops[id], on_chip_bytes)) {
       return {Obstacle::kLongRows, id};
+    }
+    if (family == OpFamily::kSort && ordered_rows(graph, graph.ops[id]).length > kMostSorted) {
+      return {Obstacle::kTooLarge, id};
     }
     if (family != OpFamily::kAttention) continue;
     const Verdict heads = check_heads(graph, id, id, on_chip_bytes);

@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include "graph/op_graph.hpp"
-#include "input/pt2/pt2.hpp"
 #include "support/models.hpp"
 #include "support/pt2_files.hpp"
 #include "support/words.hpp"

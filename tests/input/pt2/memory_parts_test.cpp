@@ -4,7 +4,6 @@
 
 #include <string>
 
-#include "input/pt2/pt2.hpp"
 #include "support/models.hpp"
 #include "support/pt2_files.hpp"
 #include "support/words.hpp"

@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include "input/pt2/pt2.hpp"
 #include "support/models.hpp"
 #include "support/pt2_files.hpp"
 #include "support/words.hpp"

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "input/pt2/pt2.hpp"
 #include "support/models.hpp"
 #include "support/pt2_files.hpp"
 #include "support/words.hpp"

@@ -5,7 +5,6 @@
 #include <functional>
 #include <string>
 
-#include "input/pt2/pt2.hpp"
 #include "support/models.hpp"
 #include "support/pt2_files.hpp"
 #include "support/words.hpp"

@@ -4,15 +4,12 @@
 
 #include <string>
 
-#include "input/pt2/pt2.hpp"
 #include "support/models.hpp"
 #include "support/pt2_files.hpp"
 #include "support/words.hpp"
 
 using namespace fusecalc;
 using namespace fusecalc::testing;
-
-namespace {}  // namespace
 
 TEST_CASE("pt2: a cache of which a range is written is not copied, decomposed or not") {
   ProgramText functional;

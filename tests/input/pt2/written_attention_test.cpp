@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "input/pt2/pt2.hpp"
 #include "support/models.hpp"
 #include "support/pt2_files.hpp"
 #include "support/results.hpp"

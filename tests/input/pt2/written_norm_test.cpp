@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include "input/pt2/pt2.hpp"
 #include "support/models.hpp"
 #include "support/pt2_files.hpp"
 #include "support/words.hpp"
@@ -97,7 +96,7 @@ TEST_CASE("pt2: a norm by the root mean square, in wider floats and with its wei
   CHECK(rows_of(read(llama_norm({}))) == Words{"rms_norm"});
   // x and the result of 4,096 elements, and the weight of 64, of 2 bytes.
   CHECK(unfused(read(llama_norm({}))) == 2 * (2 * 4096 + 64));
-  const Model model = read_pt2(llama_norm({}).file(), "m.pt2", {});
+  const Model model = read(llama_norm({}));
   CHECK(model.origin.exact == 8);
   CHECK(model.origin.folded == 0);
   const std::vector<WrittenAttribute>& attributes = model.graph.ops[0].attributes;

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "graph/op_graph.hpp"
-#include "input/pt2/pt2.hpp"
 #include "support/models.hpp"
 #include "support/pt2_files.hpp"
 #include "support/results.hpp"
