@@ -3,7 +3,7 @@
 // tile_walk.cuh, prologue.cuh, hopper.cuh, stages.cuh and rounds.cuh before it; with Groups (rows
 // that are multiplied by matrices of B of their own) row_groups.cuh, and neither is A across k, nor
 // are columns reduced. With Scales step_scales.cuh follows, and tiles have 128 rows and 128 or 256
-// columns, neither operand across k.
+// columns, neither operand across k; with ExactSums exact_steps.cuh, and tiles have 128 of each.
 //
 // An entry is
 //   extern "C" __global__ void __launch_bounds__(ContractSm90<...>::kThreads, 1)
@@ -29,7 +29,7 @@
 //     multiple of 64, and inner 1
 //   A [k][m]: extents {m, k, inner, outer}, box {64, 64, 1, 1}
 //   B kAlong: extents {k, n, inner, outer}, box {64, kTileN / kCluster, 1, 1}
-//   B kAcross: extents {n, k, inner, outer}, box {64, 64, 1, 1}
+//   B kAcross: extents {n, k, inner, outer}, box {64, 64, 1, 1}, or {32, 32, 1, 1} of floats
 //   B kInOrder: extents {k, 2, n / 8, 4}, strides {1, 8, 2} lines, box {64, 2, 4, 4}; n is a
 //     multiple of 8, and all batches share B. Those of groups follow each other as lines of one.
 //     Where the epilogue takes pairs, two maps follow A's, of n / 2 columns each, and run() takes
@@ -75,6 +75,11 @@ struct MadeRows;
 template <class Scales, int kTileN, bool kInOrder>
 struct StepScales;
 
+// How 32-bit floats are multiplied in full: exact_steps.cuh, which follows this file where they
+// are.
+template <class Contract>
+struct ExactSteps;
+
 // Both operands are matrices. Another source (WindowsB in convolve_sm90.cuh, PixelsB in
 // convolve_pixels_sm90.cuh) fetches B, and runs the epilogue, by itself; its tiles may have 64
 // rows, in boxes of as many. WindowsA (convolve_sm90.cuh) fetches A. PixelsB has a warpgroup copy
@@ -118,18 +123,26 @@ struct ContractSm90 {
   // Steps by which a warpgroup is ahead of the next: half of the stages; the others are being
   // filled.
   static constexpr int kLead = kConsumers == 2 ? 2 : 1;
+  // Whether stages have room for B's parts: behind its lines of k what tf32 misses of them, behind
+  // those across k both.
+  static constexpr bool kSplits = Scales::kSplits;
+  static_assert(!kSplits || (kTileRows == 128 && kTileN == 128 && !kAlongM),
+                "64 rows for each warpgroup, lines of k");
   static constexpr int kStages = kTileRows != 128 || kTileN == 192               ? 5
+                                 : kSplits                                       ? (kAlongN ? 3 : 4)
                                  : kTileN < 192                                  ? 6
                                  : kTileN > 256 && Epilogue::Columns::kParts > 0 ? 3
                                                                                  : 4;
-  typedef Stages<kStages> Ring;
-  static constexpr u32 kStageBytes = TileA::kBytes + TileB::kBytes;
+  typedef Stages<kStages, kSplits> Ring;
+  static constexpr u32 kCopiedBytes = TileA::kBytes + TileB::kBytes;
+  static constexpr u32 kStageBytes =
+      kCopiedBytes + (kSplits ? (kAlongN ? 2 : 1) * TileB::kBytes : 0);
   static constexpr bool kMakes = Prologue::kHere;
   static_assert(!kMakes || (!kAlongM && !SourceOfB::kWindows && kTileRows == 128), "lines of k");
   static constexpr bool kPairs = kTakesPairs<Epilogue>;
-  // Columns of a half that lie side by side: those of a box.
-  static constexpr int kPairColumns = kAlongN ? 64 : 32;
-  static_assert(!kPairs || ((kInOrder || kAlongN) && kTileN % (2 * kPairColumns) == 0),
+  // Columns of a box; of two halves, those that lie side by side.
+  static constexpr int kBoxColumns = kAlongN ? kTileDepth : 32;
+  static_assert(!kPairs || ((kInOrder || kAlongN) && kTileN % (2 * kBoxColumns) == 0),
                 "as many of each half");
   typedef ProductsOf<Epilogue> Products;
   static constexpr int kMapsOfB = kPairs ? 2 : Products::kProducts;
@@ -192,6 +205,7 @@ struct ContractSm90 {
       ring.init((kAlternate ? 1 : kConsumers) * kBlocksPerCluster, kMakes    ? 2
                                                                    : kCopies ? 1 + 4
                                                                              : 1);
+      if constexpr (kSplits) ExactSteps<ContractSm90>::init(ring);
       barrier_init_done();
       if constexpr (!kMakes) prefetch_map(a);
       if constexpr (!kCopies) {
@@ -219,7 +233,10 @@ struct ContractSm90 {
         shrink_registers<56>();
         SourceOfB::template copy<ContractSm90>(a, b, shape, walk, steps, shared, ring);
       } else {
-        shrink_registers<40>();
+        shrink_registers<kSplits ? 56 : 40>();
+        if constexpr (kSplits) {
+          if (threadIdx.x >= 64) ExactSteps<ContractSm90>::split(walk, steps, shared, ring);
+        }
         if (threadIdx.x == 0) {
           produce<true>(a, b, shape, walk, groups, steps, rank, beside, shared, ring, epilogue);
         }
@@ -228,7 +245,7 @@ struct ContractSm90 {
         }
       }
     } else {
-      grow_registers<kMakes ? 176 : kCopies ? 224 : (kConsumers > 2) ? 152 : 232>();
+      grow_registers<kMakes ? 176 : kCopies || kSplits ? 224 : (kConsumers > 2) ? 152 : 232>();
       consume(shape, walk, groups, scales, steps, rank, beside, shared, ring, column_states, terms,
               epilogue);
       if constexpr (Made::kHere) stores_wait<0>();
@@ -274,7 +291,7 @@ struct ContractSm90 {
         u64* const full = ring.wait_empty(at);
         int k = step * kTileDepth;
         if constexpr (kOfA) {
-          barrier_expect(full, kStageBytes);
+          barrier_expect(full, kCopiedBytes);
           if constexpr (kPrefetchesOwn<Epilogue> && !kAlternate) {
             const Piece tile = piece_at(rows, rows.first + (int)rank * kTileRows, at_column);
             prefetch_rows(epilogue, tile, kTileRows * step / steps, kTileRows * (step + 1) / steps);
@@ -316,24 +333,24 @@ struct ContractSm90 {
                                                  u32 rank, int issuer = 0, u32 top = 0,
                                                  int before = 0) {
     constexpr u32 kBox = TileB::kBox;
-    constexpr int kTurns = kIssuers * kCluster;
+    constexpr int kTurns = kIssuers * kCluster, kBoxes = kTileN / kBoxColumns;
     // Of an odd number of boxes, the blocks take the larger part in turns.
     const int turn = issuer * kCluster + ((int)rank + k / kTileDepth) % kCluster;
     if constexpr (kAlongN) {
 #pragma unroll
-      for (int j = 0; j < (kTileN / 64 + kTurns - 1) / kTurns; ++j) {
+      for (int j = 0; j < (kBoxes + kTurns - 1) / kTurns; ++j) {
         const int i = j * kTurns + turn;
-        if ((j + 1) * kTurns > kTileN / 64 && i >= kTileN / 64) break;
-        const int line = kPairs ? n / 2 + i / 2 * 64 : n + i * 64;
+        if ((j + 1) * kTurns > kBoxes && i >= kBoxes) break;
+        const int line = kPairs ? n / 2 + i / 2 * kBoxColumns : n + i * kBoxColumns;
         copy_box_to_all<kCluster>(to + i * kBox, kPairs && i % 2 == 1 ? b2 : b, barrier, line, k,
                                   c2, c3, kEvictNormal, top);
       }
     } else if constexpr (kInOrder) {
 #pragma unroll
-      for (int j = 0; j < (kTileN / 32 + kTurns - 1) / kTurns; ++j) {
+      for (int j = 0; j < (kBoxes + kTurns - 1) / kTurns; ++j) {
         const int i = j * kTurns + turn;
-        if ((j + 1) * kTurns > kTileN / 32 && i >= kTileN / 32) break;
-        const int line = kPairs ? n / 2 + i / 2 * 32 : n + i * 32;
+        if ((j + 1) * kTurns > kBoxes && i >= kBoxes) break;
+        const int line = kPairs ? n / 2 + i / 2 * kBoxColumns : n + i * kBoxColumns;
         copy_box_to_all<kCluster>(to + i * (kBox / 2), kPairs && i % 2 == 1 ? b2 : b, barrier, k, 0,
                                   (before + line) / 8, 0, kEvictNormal, top);
       }
@@ -386,7 +403,9 @@ struct ContractSm90 {
       const auto advance = [&](int step) {
         ring.wait_full(at);
         const u32 offset = (u32)at.stage * (kStageBytes >> 4);
-        multiply_stage<TileA, TileB>(acc, a0 + offset, b0 + offset, step > 0);
+        if constexpr (!kSplits) {
+          multiply_stage<TileA, TileB>(acc, a0 + offset, b0 + offset, step > 0);
+        }
         if (first && consumer < kConsumers - 1 && step == lead) {
           group_arrive(kStaggerBarrier + consumer, 256);
           first = false;
@@ -408,7 +427,9 @@ struct ContractSm90 {
       // the next, but not from the one after that.
       if constexpr (kAlternate) group_sync(kTurnBarrier + consumer, 256);
       int step = 0;
-      if constexpr (Scales::kHere) {
+      if constexpr (kSplits) {
+        step = ExactSteps<ContractSm90>::multiply(acc[0], steps, stages, ring, at);
+      } else if constexpr (Scales::kHere) {
         typedef StepScales<Scales, kTileN, kInOrder> Factors;
         typedef OperandTile<Element, Factors::kTogether, false> PartOfB;
         float* const shared =
@@ -561,13 +582,13 @@ struct ContractSm90 {
     }
     RowState rows[2] = {Epilogue::Rows::none(), Epilogue::Rows::none()};
     if constexpr (kTerms > 0) {
-      run_epilogue<kTileN, kInOrder, kPairColumns>(
+      run_epilogue<kTileN, kInOrder, kBoxColumns>(
           WithTerms<Own, kTileN>{epilogue, terms, piece.column}, piece, acc, operands, rows,
           column_states + warp * kTileN);
       return;
     }
-    run_epilogue<kTileN, kInOrder, kPairColumns>(epilogue, piece, acc, operands, rows,
-                                                 column_states + warp * kTileN);
+    run_epilogue<kTileN, kInOrder, kBoxColumns>(epilogue, piece, acc, operands, rows,
+                                                column_states + warp * kTileN);
     if constexpr (Epilogue::Rows::kParts > 0) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {

@@ -4,8 +4,15 @@
 // The ring of stages through which operands go from the copy engine to wgmma. A stage is full when
 // all bytes announced for it, and what else writes to it, have arrived, and empty when its readers
 // have arrived.
+// With kSplits some threads write a part of each full stage: it is split when they have.
+template <int kCount, bool kSplits>
+struct SplitBarriers {
+  u64 split[kCount];
+};
 template <int kCount>
-struct Stages {
+struct SplitBarriers<kCount, false> {};
+template <int kCount, bool kSplits = false>
+struct Stages : SplitBarriers<kCount, kSplits> {
   u64 full[kCount], empty[kCount];
 
   // A thread's current stage, and the parity of the phase that it waits for there.
@@ -40,18 +47,18 @@ struct Stages {
 };
 
 // A stage's part of an operand: kLines (rows of A, columns of B) by 128 bytes of k. kAcross: it
-// lies as [k][line] in memory, and comes in boxes of 64 lines; 16-bit elements alone can.
+// lies as [k][line] in memory, and comes in boxes of 128 bytes of lines; wgmma takes 16-bit
+// elements so.
 template <typename T, int kLines, bool kAcrossK>
 struct OperandTile {
   typedef T Element;
   static constexpr bool kAcross = kAcrossK;
   static constexpr int kDepth = 128 / sizeof(Element);
   static constexpr u32 kBytes = kLines * 128;
-  static constexpr u32 kBox = 64 * 128;  // 64 lines of it
+  static constexpr u32 kBox = (kAcross ? kDepth : 64) * 128;  // 64 lines, or those of a box
   // In wgmma's operands, a step of k further on: 32 bytes along a K-major row, or 16 MN-major rows.
   static constexpr int kSteps = 4;
   static constexpr u32 kStep = (kAcross ? 16 * 128 : 32) >> 4;
-  static_assert(sizeof(Element) == 2 || !kAcross, "as wgmma takes them");
 
   template <int kBlocks, int kStride = 1>
   static __device__ __forceinline__ void fetch(u8* to, const TensorMap& map, u64* barrier, int line,
@@ -59,8 +66,8 @@ struct OperandTile {
                                                u32 first = 0) {
     if constexpr (kAcross) {
 #pragma unroll
-      for (int i = 0; i < kLines / 64; ++i) {
-        copy_box_to_all<kBlocks, kStride>(to + i * kBox, map, barrier, line + i * 64, k, c2, c3,
+      for (int i = 0; i < kLines / kDepth; ++i) {
+        copy_box_to_all<kBlocks, kStride>(to + i * kBox, map, barrier, line + i * kDepth, k, c2, c3,
                                           hint, first);
       }
     } else {

@@ -84,7 +84,7 @@ struct NoGroups {
 
 // Sums are scaled by the epilogue, if at all (step_scales.cuh: those of each step of k are).
 struct NoScales {
-  static constexpr bool kHere = false, kEachColumn = false;
+  static constexpr bool kHere = false, kEachColumn = false, kSplits = false;
 };
 
 // Several products of one A in one launch, with an epilogue each: their columns lie one product

@@ -51,7 +51,8 @@ bool ContractionWriter::fits_copy_engine(const MatrixProduct& product) const {
   const bool along = !product.a.across && !product.b.across;
   const bool taken = type == DType::kBf16 || type == DType::kF16 ||
                      (is_fp8(type) && along && fits_fp8_sums(graph_, op_)) ||
-                     (type == DType::kTf32 && along && !computes_rows());
+                     (type == DType::kTf32 && along && !computes_rows()) ||
+                     (type == DType::kF32 && !product.a.across && !computes_rows());
   if (!taken) return false;
   const std::uint64_t whole = 16 / bytes_of(type, 1);
   return (computes_rows() || alignment_of(product.a, whole) == whole) &&
@@ -137,7 +138,7 @@ MappedTensor ContractionWriter::map_of(const MatrixOperand& operand, std::uint64
                       extent(operand.inner, product_.inner),
                       extent(operand.outer, product_.outer_of_b())},
           .strides = {bytes(operand.line), bytes(operand.inner), bytes(operand.outer)},
-          .box = {box_elements(), operand.across ? 64U : box_lines, 1, 1}};
+          .box = {box_elements(), operand.across ? box_elements() : box_lines, 1, 1}};
 }
 
 std::string ContractionWriter::strides() const {

@@ -112,8 +112,9 @@ ConvolutionTiles tiles_of(const Convolution& convolution, std::uint64_t element_
 // lines are what the copy engine takes, and no tile is mostly empty.
 std::optional<MatrixProduct> ContractionWriter::pixels_in_tiles() const {
   const auto product = product_of_pixels(graph_, op_);
-  const bool fits = product && ((product->n >= kFewPixels && alignment_of(product->a) == 8 &&
-                                 alignment_of(product->b) == 8) ||
+  const std::uint64_t whole = operand_type() == DType::kF32 ? 4 : 8;
+  const bool fits = product && ((product->n >= kFewPixels && alignment_of(product->a) >= whole &&
+                                 alignment_of(product->b) >= whole) ||
                                 (shallow_ && shallow_->across));
   return fits ? product : std::nullopt;
 }

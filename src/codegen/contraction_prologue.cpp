@@ -93,7 +93,7 @@ void ContractionWriter::write_prologue_sm90() {
   result_.maps = {
       in_order ? map_in_order(product_.b, product_.n)
                : map_of(product_.b, product_.n, static_cast<std::uint32_t>(tile_n / tiles.above))};
-  const KernelFacts facts = sm90_facts(tiles);
+  const KernelFacts facts = sm90_facts(tiles, product_.shape());
   result_.source.architecture_bound = true;
   result_.source.text +=
       blocks({"hopper", "stages", "rounds", "contract_sm90", "prologue_sm90"}) +

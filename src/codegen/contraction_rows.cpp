@@ -10,10 +10,8 @@
 
 namespace fusecalc {
 bool ContractionWriter::fits_row_clusters() const {
-  return fits_tensor_cores() && fits_copy_engine(product_) &&
-         !row_tilings(in_halves(product_.shape(), bytes_of(operand_type(), 1)),
-                      device_.multiprocessors)
-              .empty();
+  return operand_type() != DType::kF32 && fits_tensor_cores() && fits_copy_engine(product_) &&
+         !row_tilings(in_halves(product_.shape(), operand_type()), device_.multiprocessors).empty();
 }
 
 // Whether lanes may hold neighbours (LinesOfB::kInOrder in contract_sm90.cuh).
@@ -36,8 +34,8 @@ void ContractionWriter::tile_rows() {
   const GeneratedKernel untiled = std::move(result_);
   std::vector<GeneratedKernel> kernels;
   const bool in_order = rows_in_order();
-  for (const RowTiling& tiling : row_tilings(
-           in_halves(product_.shape(), bytes_of(operand_type(), 1)), device_.multiprocessors)) {
+  for (const RowTiling& tiling :
+       row_tilings(in_halves(product_.shape(), operand_type()), device_.multiprocessors)) {
     GeneratedKernel& kernel = kernels.emplace_back(untiled);
     kernel.maps = {map_of(product_.a, product_.m, kTileRows),
                    in_order

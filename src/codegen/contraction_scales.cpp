@@ -33,7 +33,8 @@ std::string ContractionWriter::scale_index(std::size_t which, std::string_view l
 }
 
 void ContractionWriter::request_scales(bool together) {
-  scales_ = fmt::format("  static constexpr bool kHere = true, kEachColumn = {};\n", !together);
+  scales_ = fmt::format(
+      "  static constexpr bool kHere = true, kEachColumn = {}, kSplits = false;\n", !together);
   const std::string step = fmt::format("(idx)step * {}", box_elements());
   constexpr std::array kFunctions = {"of_row(int row, int step)",
                                      "of_column(int column, int step)"};

@@ -110,7 +110,8 @@ MappedTensor ContractionWriter::map_in_order(const MatrixOperand& operand,
   return map;
 }
 
-KernelFacts ContractionWriter::sm90_facts(const ProductTiling& tiling) const {
+KernelFacts ContractionWriter::sm90_facts(const ProductTiling& tiling,
+                                          const ProductShape& size) const {
   const TileWidth& width = tiling.width;
   const std::uint64_t accumulators =
       width.columns * 4 * 4 * width.consumers() * epilogue_.column_parts();
@@ -118,14 +119,14 @@ KernelFacts ContractionWriter::sm90_facts(const ProductTiling& tiling) const {
       width.keeps_terms() ? width.columns * 4 * width.consumers() * epilogue_.terms() : 0;
   // Those of the widest tiles take the place of a stage.
   const std::uint64_t stages =
-      width.columns > 256 && accumulators > 0 ? width.stages - 1 : width.stages;
-  return {.threads = 128 * (width.consumers() + 1),
-          .shared_bytes = stages * ((width.rows + width.columns) * 128 + 16) + accumulators +
-                          terms + scale_bytes(width),
-          .tile_rows = width.rows,
-          .tile_columns = width.columns,
-          .tile_depth = box_elements(),
-          .blocks_per_cluster = tiling.blocks()};
+      width.stages_of(size) - (width.columns > 256 && accumulators > 0 ? 1 : 0);
+  return {
+      .threads = 128 * (width.consumers() + 1),
+      .shared_bytes = stages * width.stage_bytes(size) + accumulators + terms + scale_bytes(width),
+      .tile_rows = width.rows,
+      .tile_columns = width.columns,
+      .tile_depth = box_elements(),
+      .blocks_per_cluster = tiling.blocks()};
 }
 
 std::string ContractionWriter::matrix_source(const TileWidth& width) {
@@ -146,7 +147,7 @@ std::uint64_t ContractionWriter::sm90_blocks(const ProductTiling& tiling,
 }
 
 void ContractionWriter::write_sm90() {
-  const ProductShape size = in_halves(tiled_shape(), bytes_of(operand_type(), 1));
+  const ProductShape size = in_halves(tiled_shape(), operand_type());
   const ProductTiling tiling =
       tiling_of(product_tilings(size, std::max(1U, device_.multiprocessors), reads_elsewhere()));
   const std::uint64_t tile_n = tiling.width.columns;
@@ -171,7 +172,7 @@ void ContractionWriter::write_sm90() {
   if (scaled) request_scales(size.scales_together());
   // Other orders of lines leave too few registers, and so do sums of a step.
   write_epilogues(tile_n, {.loads_ahead = tiling.width.loads_ahead() && in_order && eights &&
-                                          !product_.a.across && !scaled});
+                                          !product_.a.across && !scaled && !size.exact});
   reserve_packed();
   const auto box_a = static_cast<std::uint32_t>(tiling.width.rows / tiling.beside);
   const auto box_b = static_cast<std::uint32_t>(tile_n / tiling.above);
@@ -182,22 +183,27 @@ void ContractionWriter::write_sm90() {
                                     : map_of(sources[i], lines[i], box_b));
   }
   if (!siblings_.empty()) product_.n = size.column_tiles(tile_n) * tile_n;
-  const KernelFacts facts = sm90_facts(tiling);
+  const KernelFacts facts = sm90_facts(tiling, size);
+  const bool of_steps = scaled || size.exact;
   const bool more =
-      tiling.beside > 1 || tiling.width.rows != kTileRows || product_.groups > 0 || scaled;
-  const std::string beside =
+      tiling.beside > 1 || tiling.width.rows != kTileRows || product_.groups > 0 || of_steps;
+  std::string rest =
       more ? fmt::format(", {}, NoPrologue, {}", matrix_source(tiling.width), tiling.beside) : "";
+  rest += product_.groups == 0 && of_steps ? ", NoGroups" : groups_type("");
+  if (of_steps) rest += size.exact ? ", ExactSums" : ", Scales";
   result_.source.architecture_bound = true;
   result_.source.text +=
-      groups_text() + blocks({"hopper", "stages", "rounds", "contract_sm90"}) + scales_text() +
-      epilogue_text() + shape(tiling.group(size)) +
+      groups_text() + blocks({"hopper", "stages", "rounds", "contract_sm90"}) +
+      (size.exact ? blocks({"mma", "exact_steps"}) : scales_text()) + epilogue_text() +
+      shape(tiling.group(size)) +
       mapped_entry(fmt::format("ContractSm90<{}, {}, {}, {}, {}", stored_type(operand_type()),
                                tile_n, tiling.above, product_.a.across, lines_of_b(in_order)),
-                   facts, ", 1", beside + (scaled ? ", NoGroups, Scales" : groups_type("")));
+                   facts, ", 1", rest);
   facts.launch(result_);
   result_.blocks = sm90_blocks(tiling, size);
   result_.schedule = fmt::format("wgmma, tiles of {} x {}", tiling.width.rows, tile_n);
   if (scaled) result_.schedule += ", each step scaled";
+  if (size.exact) result_.schedule += ", three products each";
   if (tiling.blocks() > 2) {
     result_.persistent_cluster = static_cast<unsigned>(tiling.blocks());
     result_.schedule += fmt::format(", {} x {} in clusters", tiling.above, tiling.beside);

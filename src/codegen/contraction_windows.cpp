@@ -240,7 +240,7 @@ void ContractionWriter::write_convolution_rows(const Convolution& convolution,
 // And how it is launched.
 std::string ContractionWriter::row_entry(const ProductTiling& tiling, const std::string& pixels) {
   const ProductShape size = product_.shape();
-  const KernelFacts facts = sm90_facts(tiling);
+  const KernelFacts facts = sm90_facts(tiling, product_.shape());
   std::string text =
       shape(tiling.group(size)) +
       mapped_entry(fmt::format("ContractSm90<{}, {}, {}, 0, LinesOfB::kInOrder",

@@ -99,7 +99,7 @@ class ContractionWriter {
   std::string made_epilogue() const;
   MappedTensor map_in_order(const MatrixOperand& operand, std::uint64_t lines) const;
   // Of contract_sm90: what it is, how it fetches B, and on how many blocks it runs.
-  KernelFacts sm90_facts(const ProductTiling& tiling) const;
+  KernelFacts sm90_facts(const ProductTiling& tiling, const ProductShape& size) const;
   static std::string matrix_source(const TileWidth& width);
   std::string_view lines_of_b(bool in_order) const;
   std::uint64_t sm90_blocks(const ProductTiling& tiling, const ProductShape& size) const;

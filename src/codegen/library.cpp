@@ -145,8 +145,9 @@ bool LibraryMatch::bias_fits() const {
 
 }  // namespace
 
-bool LibraryMatmul::has_odd_lines() const {
-  if (operand == DType::kF64 || operand == DType::kF32 || n == 1) return false;
+bool LibraryMatmul::may_be_slow() const {
+  if (operand == DType::kF64 || n == 1) return false;
+  if (operand == DType::kF32) return true;
   const std::uint64_t operands = bytes_of(operand, a_line) | bytes_of(operand, b_line);
   return (operands | bytes_of(outcome, result_line)) % 16 != 0;
 }

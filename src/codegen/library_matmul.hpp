@@ -37,9 +37,11 @@ struct LibraryMatmul {
   std::vector<MatmulBatch> batches{};  // the outermost first
   MatmulEpilogue epilogue = MatmulEpilogue::kPlain;
 
-  // Whether lines for tensor cores, of an operand or of the result, are no whole 16 bytes. For such
-  // the library has kernels of older GPUs alone, which take 2 to 8 times as long on Hopper.
-  bool has_odd_lines() const;
+  // Whether a kernel of ours may be faster: where lines for tensor cores, of an operand or of the
+  // result, are no whole 16 bytes, for which the library has kernels of older GPUs alone, which
+  // take 2 to 8 times as long on Hopper; and with 32-bit floats, which it multiplies without tensor
+  // cores.
+  bool may_be_slow() const;
 
   bool operator==(const LibraryMatmul&) const = default;
 };

@@ -37,7 +37,7 @@ class Preparation {
     // Whether generated code runs, or may run: instead of a product of the library alone where that
     // is slow.
     bool ours() const {
-      return products.empty() || !lone() || pads() || code->library->matmul.has_odd_lines();
+      return products.empty() || !lone() || pads() || code->library->matmul.may_be_slow();
     }
   };
 

@@ -146,10 +146,13 @@ bool beats_wgmma(const ProductShape& product, const MmaOperands& operands, const
                  bool reading) {
   // Both are no better known than that.
   constexpr double kClearly = 0.85;
-  const double cycles = product_cycles(in_halves(product, operands.bytes),
-                                       std::max(1U, device.multiprocessors), reading);
+  const double cycles =
+      product_cycles(in_halves(product, operands.bytes, operands.kind == MmaKind::kExact),
+                     std::max(1U, device.multiprocessors), reading);
   const MmaTiling tiling = mma_tiling(product, operands, device);
-  return tiling.tile.split > 1 && tiling.cycles < cycles * kClearly;
+  // Of 32-bit floats wgmma's are wide tiles alone.
+  const bool narrower = tiling.tile.split > 1 || operands.kind == MmaKind::kExact;
+  return narrower && tiling.cycles < cycles * kClearly;
 }
 
 // Read once from memory, and written, in part to the L2 alone.
@@ -162,13 +165,12 @@ double padding_us(std::uint64_t bytes, const Device& device) {
 
 bool repays_padding(const ProductShape& product, const MmaOperands& operands, std::uint64_t bytes,
                     bool wgmma, bool reading, const Device& device) {
-  if (operands.kind == MmaKind::kExact) return false;  // these are not faster by as much
   MmaOperands whole = operands;
   whole.piece = 16;
   double then = mma_tiling(product, whole, device).cycles;
   if (wgmma && !beats_wgmma(product, whole, device, reading)) {
-    then = product_cycles(in_halves(product, operands.bytes), std::max(1U, device.multiprocessors),
-                          reading);
+    then = product_cycles(in_halves(product, operands.bytes, operands.kind == MmaKind::kExact),
+                          std::max(1U, device.multiprocessors), reading);
   }
   const double cycles_per_us = device.constants.tensor_clock_ghz.value * 1e3;
   constexpr double kClearly = 0.8;

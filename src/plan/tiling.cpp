@@ -11,6 +11,7 @@ namespace fusecalc {
 namespace {
 
 constexpr std::uint64_t kLowRows = 64;
+constexpr std::uint64_t kExactColumns = 128;
 constexpr std::uint64_t kMostAtOnce = 256;  // columns that a wgmma multiplies, or a box has lines
 
 constexpr std::array kTileWidths = {
@@ -34,6 +35,7 @@ bool has_width(const ProductShape& product, const TileWidth& width) {
     return width.rows == kTileRows && width.columns % kScaledAtOnce == 0 &&
            width.columns <= 2 * kScaledAtOnce;
   }
+  if (product.exact) return width.rows == kTileRows && width.columns == kExactColumns;
   if (width.low() && (product.m > width.rows || !product.b_across)) return false;
   const bool narrow = product.b_across || product.of_bytes || product.grouped;
   if (narrow && width.columns > kMostAtOnce) return false;
@@ -94,11 +96,15 @@ double tiling_cycles(const ProductShape& product, const ProductTiling& tiling,
   const double scaling = product.scaled_columns == 0 ? 1
                          : product.scales_together() ? kScaled
                                                      : kScaledEach;
-  const double multiply = tiling.width.step * columns * scaling;
+  // Three products each, as fast as shared memory lets them: where both parts of B are written
+  // there, less; and what is not hidden of a tile's end. Fitted to 34 products.
+  constexpr double kExact = 3.55, kExactAcross = 4.35, kExactEnd = 800;
+  const double exact = product.b_across ? kExactAcross : kExact;
+  const double multiply = tiling.width.step * columns * (product.exact ? exact : scaling);
   const double fetch = std::max(fetch_cycles(product, tiling, multiprocessors), work.made);
   const double strips = static_cast<double>(tiling.width.rows) / kTileRows;
-  const double beside =
-      tiling.width.beside + columns * strips * (work.epilogue + kRead * work.reads);
+  const double beside = (product.exact ? kExactEnd : tiling.width.beside) +
+                        columns * strips * (work.epilogue + kRead * work.reads);
   const auto all = [&](double slower) {
     const auto [shorter, longer] = std::minmax({multiply * slower, fetch});
     return kOnce + rounds * (steps * (longer + kUnhidden * shorter) + beside);

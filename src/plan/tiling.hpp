@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/ceil_div.hpp"
+#include "core/dtype.hpp"
 #include "device/device.hpp"
 #include "graph/shape.hpp"
 
@@ -32,6 +33,7 @@ struct ProductShape {
   bool a_across = false;  // a lies as [k][m]
   bool halves = false;    // a tile has as many columns of the second half as of the first
   bool of_bytes = false;  // elements are single bytes
+  bool exact = false;     // each product of 32-bit floats is three of tf32 (exact_steps.cuh)
   bool grouped = false;   // batches are groups of rows, whose matrices of b follow each other
   // Where the sums of each step are scaled: neighbouring columns that have one scale; else 0.
   std::uint64_t scaled_columns = 0;
@@ -77,12 +79,15 @@ struct ProductShape {
   constexpr bool straddles() const { return k % 64 != 0 || (b_across && n % 64 != 0); }
 };
 
-// The same bytes as products of 16-bit elements, for which tiles were measured; `bytes` of an
-// element.
-inline ProductShape in_halves(ProductShape shape, std::uint64_t bytes) {
-  shape.k = ceil_div(shape.k * bytes, 2);
-  shape.of_bytes = bytes == 1;
+// The same bytes as products of 16-bit elements, for which tiles were measured.
+inline ProductShape in_halves(ProductShape shape, std::uint64_t element_bytes, bool exact) {
+  shape.k = ceil_div(shape.k * element_bytes, 2);
+  shape.of_bytes = element_bytes == 1;
+  shape.exact = exact;
   return shape;
+}
+inline ProductShape in_halves(const ProductShape& shape, DType type) {
+  return in_halves(shape, bytes_of(type, 1), type == DType::kF32);
 }
 
 // A product of rows in groups, as one batch for each of them that has rows, all equally many.
@@ -115,6 +120,14 @@ struct TileWidth {
   bool keeps_terms() const { return columns <= 256; }
   // Whether registers are left for an operand that is loaded ahead.
   bool loads_ahead() const { return shared() && columns <= (high() ? 128 : 256); }
+  // Stages, and the bytes of one, with its barriers. Behind exact operands lie B's parts.
+  std::uint64_t stages_of(const ProductShape& product) const {
+    return !product.exact ? stages : product.b_across ? 3 : 4;
+  }
+  std::uint64_t stage_bytes(const ProductShape& product) const {
+    const std::uint64_t more = !product.exact ? 0 : product.b_across ? 2 : 1;
+    return (rows + (1 + more) * columns) * kBoxBytes + (product.exact ? 24 : 16);
+  }
 };
 
 // How contract_sm90's blocks share a product. A cluster's tiles lie above each other, whose blocks

@@ -12,6 +12,7 @@
 #include "plan/channels_last.hpp"
 #include "plan/last_bands.hpp"
 #include "plan/last_few.hpp"
+#include "plan/mma_tiling.hpp"
 #include "plan/shallow.hpp"
 #include "plan/tiling.hpp"
 #include "predict/l2_model.hpp"
@@ -43,7 +44,7 @@ std::optional<double> few_tiles_us(DType type, const ConvolutionSize& size, cons
   constexpr double kStep = 2500;   // cycles, of 16 elements of depth
   constexpr double kSplit = 3500;  // to add up the sums of several blocks
   constexpr std::uint64_t kFewFilters = 16, kDepth = 16, kPiece = 4, kEight = 8;
-  const bool in_tiles = type == DType::kF32 && on_tensor_cores(DType::kTf32, device) &&
+  const bool in_tiles = type == DType::kF32 && ours_on_tensor_cores(type, device) &&
                         size.filters > kFewFilters && size.channels >= kPiece;
   if (!in_tiles) return std::nullopt;
   const FilterTiles tile = filter_tiles(size.filters);
@@ -56,6 +57,27 @@ std::optional<double> few_tiles_us(DType type, const ConvolutionSize& size, cons
   if (tiles * split > device.multiprocessors) return std::nullopt;
   const double cycles = number(ceil_div(steps, split)) * kStep + (split > 1 ? kSplit : 0);
   return cycles / (device.constants.clock_ghz.value * kGiga);
+}
+
+// Microseconds of single elements of 32-bit floats, as products of matrices.
+std::optional<double> singles_us(DType type, const ConvolutionSize& size, const Device& device) {
+  constexpr std::uint64_t kPiece = 4, kBytes = 4;
+  const bool product = type == DType::kF32 && ours_on_tensor_cores(type, device) &&
+                       size.groups == 1 && size.taps == 1 && size.in == size.out &&
+                       size.out >= kFewPixels && size.out % kPiece == 0 &&
+                       size.channels % kPiece == 0 && !size.channels_last;
+  if (!product) return std::nullopt;
+  const ProductShape shape{.m = size.filters,
+                           .n = size.out,
+                           .k = size.channels,
+                           .batches = size.images,
+                           .b_across = true};
+  const MmaOperands operands{.kind = MmaKind::kExact, .bytes = kBytes};
+  const bool wgmma = device.capability == kHopper && !beats_wgmma(shape, operands, device, false);
+  const double cycles =
+      wgmma ? product_cycles(in_halves(shape, type), std::max(1U, device.multiprocessors), false)
+            : mma_tiling(shape, operands, device).cycles;
+  return cycles / (device.constants.tensor_clock_ghz.value * kCool * kGiga);
 }
 
 // Microseconds to store the result of a depthwise convolution along a line whose channels lie next
@@ -218,10 +240,9 @@ bool turns_planes(const OpGraph& graph, const Kernel& kernel, const Op& op,
                   const ConvolutionSize& size, const Device& device) {
   constexpr std::uint64_t kMostTaps = 64;
   const Tensor& x = graph.tensors[op.operands[0].tensor];
-  const DType multiplied = x.type.dtype == DType::kF32 ? DType::kTf32 : x.type.dtype;
   return size.channels == 1 && size.filters == 1 && size.groups > 1 && size.taps <= kMostTaps &&
          x.type.shape.size() == 4 && size.channels_last && lies_channels_last(x) &&
-         device.capability >= kFirstWithCopies && on_tensor_cores(multiplied, device) &&
+         device.capability >= kFirstWithCopies && ours_on_tensor_cores(x.type.dtype, device) &&
          std::ranges::none_of(
              kernel, [&](OpId id) { return stores_channels_last(graph, graph.ops[id], op); });
 }
@@ -345,9 +366,11 @@ void add_others(const OpGraph& graph, const Kernel& kernel, const Op& op, Convol
   const double products = number(made.elements) * number(size.channels * size.taps);
   const double cycles_per_us = device.multiprocessors * device.constants.clock_ghz.value * kGiga;
   work.compute_us = std::max(products / (rate * cycles_per_us), scattered_us(made, size, device));
-  if (const auto us = few_tiles_us(type, size, device)) {
-    work.fixed_us += kPackUs;
+  if (const auto us = singles_us(type, size, device)) {
     work.compute_us = *us;
+  } else if (const auto few = few_tiles_us(type, size, device)) {
+    work.fixed_us += kPackUs;
+    work.compute_us = *few;
   }
 }
 

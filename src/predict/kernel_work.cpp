@@ -75,6 +75,10 @@ bool on_tensor_cores(DType type, const Device& device) {
   return device.capability >= kFirstWithCopies && tensor_share(type, device) > 0;
 }
 
+bool ours_on_tensor_cores(DType type, const Device& device) {
+  return on_tensor_cores(type == DType::kF32 ? DType::kTf32 : type, device);
+}
+
 Prediction predict(const KernelWork& work, const Device& device, bool back_to_back) {
   const DeviceConstants& constants = device.constants;
   const double dram = work.dram_read / bytes_per_us(constants.dram_read_gbps) +

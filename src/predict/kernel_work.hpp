@@ -54,5 +54,7 @@ double tensor_us(const Device& device, double flops);
 double tensor_share(DType type, const Device& device);
 // Whether our own kernels multiply it there, too.
 bool on_tensor_cores(DType type, const Device& device);
+// The same of our kernels, which multiply 32-bit floats as three products of tf32 each.
+bool ours_on_tensor_cores(DType type, const Device& device);
 
 }  // namespace fusecalc

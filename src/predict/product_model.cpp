@@ -42,8 +42,9 @@ bool reads_beside(const ProductKernel& product) {
 bool takes_wgmma(const ProductKernel& product) {
   const bool halves = product.type == DType::kBf16 || product.type == DType::kF16;
   const bool along = !product.shape.a_across && !product.shape.b_across;
-  return (halves || (along && (is_fp8(product.type) ||
-                               (product.type == DType::kTf32 && !product.makes_rows)))) &&
+  const bool words = (product.type == DType::kTf32 && along) ||
+                     (product.type == DType::kF32 && !product.shape.a_across);
+  return (halves || (along && is_fp8(product.type)) || (words && !product.makes_rows)) &&
          product.line_bytes() % 16 == 0 && (!product.shape.halves || product.shape.n % 16 == 0);
 }
 
@@ -240,8 +241,8 @@ TileWork ProductModel::work_of_tile(const ProductKernel& product, const ProductT
   constexpr double kScatteredWide = 0.95;  // of 32 bits
   constexpr double kExact = 2.4;           // times as many instructions as for 16 bits
   constexpr double kAlternating = 0.3;     // of it, that other warps do not hide
-  const bool wide = product.type == DType::kTf32;
-  const double instructions = product.epilogue * (wide ? kExact : 1);
+  const bool wide = product.type == DType::kTf32 || product.type == DType::kF32;
+  const double instructions = product.epilogue * (product.type == DType::kTf32 ? kExact : 1);
   const bool eights = shape.n % 8 == 0 && std::ranges::all_of(shape.parts, [](std::uint64_t count) {
                         return count % 8 == 0;
                       });
@@ -359,7 +360,7 @@ bool ProductModel::beaten(const ProductKernel& product) {
 }
 
 const std::vector<ProductTiling>& ProductModel::wgmma_tilings(const ProductKernel& product) {
-  const ProductShape size = in_halves(product.shape, bytes_of(product.type, 1));
+  const ProductShape size = in_halves(product.shape, product.type);
   const bool reading = reads_beside(product);
   const auto [found, added] = wgmma_tilings_.try_emplace({size, reading});
   if (added) found->second = product_tilings(size, std::max(1U, device_.multiprocessors), reading);
@@ -367,14 +368,14 @@ const std::vector<ProductTiling>& ProductModel::wgmma_tilings(const ProductKerne
 }
 
 bool ProductModel::contests(const ProductKernel& product) const {
-  return on_tensor_cores(product.type, device_) && product.shape.n > 1 &&
-         !product.has_whole_lines();
+  return ours_on_tensor_cores(product.type, device_) && product.shape.n > 1 &&
+         (product.type == DType::kF32 || !product.has_whole_lines());
 }
 
 bool ProductModel::pads(const ProductKernel& product) const {
   const MmaOperands operands = mma_operands(product);
   if (operands.piece == 16 || product.makes_rows || product.shape.n == 1 ||
-      !on_tensor_cores(product.type, device_)) {
+      !ours_on_tensor_cores(product.type, device_)) {
     return false;
   }
   ProductKernel whole = product;
@@ -421,7 +422,7 @@ KernelWork ProductModel::wgmma_work(const ProductKernel& product, const ProductT
   constexpr double kOverhead = 1.4;  // us, on top of a launch
   constexpr double kSlower = 1.7;    // times as much as a library's
   const std::uint64_t multiprocessors = std::max(1U, device_.multiprocessors);
-  const ProductShape size = in_halves(product.shape, bytes_of(product.type, 1));
+  const ProductShape size = in_halves(product.shape, product.type);
   TileWork tile = work_of_tile(product, tiling);
   tile.slowdown = kSlower * constants_.tensor_slowdown.value;
   KernelWork work{.dram_write = static_cast<double>(product.traffic.bytes.write),
@@ -439,13 +440,13 @@ KernelWork ProductModel::wgmma_work(const ProductKernel& product, const ProductT
 
 KernelWork ProductModel::whole_rows_work(const ProductKernel& product) {
   const ProductShape& shape = product.shape;
-  const ProductShape size = in_halves(shape, bytes_of(product.type, 1));
+  const ProductShape size = in_halves(shape, product.type);
   const unsigned multiprocessors = std::max(1U, device_.multiprocessors);
   const std::vector<RowTiling> tilings = row_tilings(size, multiprocessors);
   ProductKernel whole = product;
   whole.padded = whole.padded || !takes_wgmma(product);
   if (device_.capability != kHopper || tilings.empty() || is_fp8(product.type) ||
-      !takes_wgmma(whole)) {
+      product.type == DType::kF32 || !takes_wgmma(whole)) {
     // A block computes whole rows by ordinary arithmetic, or with the tensor cores of sm_80.
     const bool tensor_cores = on_tensor_cores(product.type, device_);
     KernelWork work = tensor_cores ? library_work(product) : lanes_work(product);

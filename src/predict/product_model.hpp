@@ -61,7 +61,7 @@ class ProductModel {
   KernelWork library_work(const ProductKernel& product);
   // Ours, in tiles.
   KernelWork tile_work(const ProductKernel& product);
-  // Whether these run beside the library's, for a product alone (LibraryMatmul::has_odd_lines()).
+  // Whether these run beside the library's, for a product alone (LibraryMatmul::may_be_slow()).
   bool contests(const ProductKernel& product) const;
   // Whether they copy operands first (codegen/contraction_padding.cpp).
   bool pads(const ProductKernel& product) const;

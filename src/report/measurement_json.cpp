@@ -1,4 +1,7 @@
+#include <fmt/format.h>
+
 #include <cmath>
+#include <string>
 
 #include "report/json_parts.hpp"
 #include "report/measurement_rows.hpp"
@@ -12,6 +15,9 @@ constexpr double kGigabyte = 1e9;
 
 // Six decimals are well below what any of these figures can tell.
 double tidy(double value) { return std::round(value * 1e6) / 1e6; }
+
+// An error may be far smaller than that.
+double in_four_digits(double value) { return std::stod(fmt::format("{:.4g}", value)); }
 
 void member_or_null(JsonWriter& json, std::string_view name, const std::optional<double>& value) {
   if (value) {
@@ -133,8 +139,11 @@ void write_outcome(JsonWriter& json, const PlanMeasurement& plan) {
     json.begin_object(JsonWriter::Layout::kInline);
     // JSON has no infinity.
     const double error = plan.verified->max_rel_err;
-    member_or_null(json, "max_rel_err",
-                   std::isfinite(error) ? std::optional<double>(error) : std::nullopt);
+    if (std::isfinite(error)) {
+      json.member("max_rel_err", in_four_digits(error));
+    } else {
+      json.key("max_rel_err").null();
+    }
     json.member("tolerance", plan.verified->tolerance);
     json.member("ok", plan.verified->ok);
     if (!plan.verified->worst.empty()) json.member("worst", plan.verified->worst);

@@ -137,5 +137,50 @@ TEST_CASE("tf32 goes to wgmma where its lines run along k and fill tiles") {
   CHECK(around_product("2048", "4096", "2047", kRelu, "tf32").packing);
 }
 
+TEST_CASE("products of 32-bit floats go to wgmma as three of tf32 where they fill tiles") {
+  const GeneratedKernel along = around_product("2048", "4096", "2048", kRelu, "f32");
+  CHECK(contains(along,
+                 "ContractSm90<f32, 128, 2, false, LinesOfB::kInOrder, Epilogue, MatrixB, "
+                 "NoPrologue, 1, NoGroups, ExactSums> Contract"));
+  CHECK(along.schedule == "wgmma, tiles of 128 x 128, three products each");
+  // A, B and B's rest, in four stages of three barriers.
+  CHECK(along.shared_bytes == 4 * (3 * 16384 + 24));
+  // A map of tf32 would round them.
+  CHECK(along.maps[0].dtype == DType::kF32);
+  CHECK(along.maps[0].box == std::array<std::uint32_t, 4>{32, 128, 1, 1});
+  for (const GeneratedKernel& other : along.others) CHECK(other.shared_bytes == along.shared_bytes);
+
+  // 8 tiles of 128 x 128, of 256 steps of 909 cycles: 233k; 32 of 64 x 64 by eight blocks each take
+  // 32 of 575 + 540 and 7.4k: 43k.
+  const GeneratedKernel few = around_product("128", "1024", "4096", kRelu, "f32");
+  CHECK(contains(few, "ContractSm80<f32, exact_f32, MmaTile<64, 64,"));
+  // Whole rows are held by clusters for narrower types alone.
+  const GeneratedKernel rows = around_product(
+      "2048", "512", "512", R"({"op": "softmax", "inputs": ["u"], "output": "y"})", "f32");
+  CHECK_FALSE(contains(rows, "ExactSums"));
+}
+
+// A matmul of 32-bit floats and a relu, as one kernel of an H200.
+GeneratedKernel product_of_floats(const std::string& x, const std::string& w,
+                                  const std::string& more) {
+  const OpGraph graph = testing::graph_of(
+      R"({"format": "fusecalc.ops/1", "dtype": "f32", "tensors": {"x": {"shape": )" + x +
+      R"(}, "w": {"shape": )" + w + R"(}}, "ops": [{"op": "matmul", "inputs": ["x", "w"], )" +
+      more + R"("output": "u"}, )" + kRelu + "]}");
+  return generated(graph, {0, 1});
+}
+
+TEST_CASE("32-bit floats across k are turned on their way to wgmma, the second operand's alone") {
+  const GeneratedKernel across = product_of_floats("[2048, 2048]", "[2048, 4096]", "");
+  CHECK(contains(across,
+                 "LinesOfB::kAcross, Epilogue, MatrixB, NoPrologue, 1, NoGroups, "
+                 "ExactSums> Contract"));
+  // Both parts of B lie beside it.
+  CHECK(across.shared_bytes == 3 * (4 * 16384 + 24));
+  CHECK(across.maps[1].box == std::array<std::uint32_t, 4>{32, 32, 1, 1});
+  CHECK(contains(product_of_floats("[2048, 2048]", "[2048, 4096]", R"("transpose_a": true, )"),
+                 "ContractSm80<f32, exact_f32, "));
+}
+
 }  // namespace
 }  // namespace fusecalc

@@ -51,6 +51,18 @@ TEST_CASE("a product with a bias and an activation is one call of the library") 
   CHECK(epilogue_of(call(kBias + then("gelu", R"("h")", "y", kTanh))) == MatmulEpilogue::kGeluBias);
 }
 
+TEST_CASE("the library may be slow with 32-bit floats and where lines are no whole 16 bytes") {
+  LibraryMatmul matmul{.operand = DType::kBf16, .outcome = DType::kBf16, .n = 64};
+  matmul.a_line = matmul.b_line = matmul.result_line = 64;
+  CHECK_FALSE(matmul.may_be_slow());
+  matmul.b_line = 65;
+  CHECK(matmul.may_be_slow());
+  matmul.n = 1;
+  CHECK_FALSE(matmul.may_be_slow());
+  CHECK(LibraryMatmul{.operand = DType::kF32, .n = 64}.may_be_slow());
+  CHECK_FALSE(LibraryMatmul{.operand = DType::kF64, .n = 64}.may_be_slow());
+}
+
 TEST_CASE("an addition of one number a column is a bias, from either side") {
   const auto product = call(kBare + then("add", R"("b", "h")", "g") + then("relu", R"("g")", "y"));
   CHECK(epilogue_of(product) == MatmulEpilogue::kReluBias);

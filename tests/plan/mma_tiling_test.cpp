@@ -82,6 +82,12 @@ TEST_CASE("blocks that share k beat tiles of wgmma where these are few") {
   CHECK_FALSE(beats_wgmma({.m = 2048, .n = 4096, .k = 4096}, {}, h100(), false));
   // No k is shared of so many tiles.
   CHECK_FALSE(beats_wgmma({.m = 1024, .n = 1024, .k = 1024}, {}, h100(), false));
+  // 8 x 14 tiles of 128 x 128 of 32-bit floats, which wgmma takes in no others: 20 steps of 909
+  // cycles for 64 bytes; 16 x 27 of 64 x 64 take four times 540 each. One row of tiles of 64 fills
+  // as many multiprocessors as half of one of 128.
+  const MmaOperands exact{.kind = MmaKind::kExact, .bytes = 4};
+  CHECK_FALSE(beats_wgmma({.m = 1024, .n = 1728, .k = 320}, exact, h100(), false));
+  CHECK(beats_wgmma({.m = 64, .n = 8192, .k = 1024}, exact, h100(), false));
 }
 
 TEST_CASE("lines are copied to whole 16 bytes where the product gains more than that takes") {

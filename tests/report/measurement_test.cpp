@@ -133,13 +133,16 @@ TEST_CASE("the choice of variant is reported, once for all kernels that share it
 TEST_CASE("unchecked outputs are reported beside checked ones") {
   Measurement measurement = example();
   measurement.synthetic = false;
-  measurement.fused.verified =
-      Verified{.tolerance = 0.5, .ok = true, .unchecked = {"y: some elements may overflow"}};
+  measurement.fused.verified = Verified{.max_rel_err = 3.33123e-9,
+                                        .tolerance = 0.5,
+                                        .ok = true,
+                                        .unchecked = {"y: some elements may overflow"}};
   const std::string table = written(measurement, "table");
   CHECK(table.find("note: auto: not all results were checked in full: y: some elements may "
                    "overflow\n") != std::string::npos);
   const json document = json::parse(written(measurement, "json"));
   CHECK(document["plans"]["auto"]["verified"]["unchecked"][0] == "y: some elements may overflow");
+  CHECK(document["plans"]["auto"]["verified"]["max_rel_err"] == 3.331e-9);
   CHECK(schema_violation(document, schema_named("measurement")) == "");
 }
 

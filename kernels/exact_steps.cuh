@@ -1,0 +1,156 @@
+// Products of 32-bit floats in full, for contract_sm90: each operand as two tf32, what the tensor
+// cores see of it and the rest, and the three products that matter. Needs mma.cuh before it, and
+// contract_sm90.cuh.
+//
+// The tensor cores leave out the last bits of what they read: the first tf32 is the operand as it
+// lies there. A's elements go through registers, where each warp finds what it needs of them; B's
+// rest is found once for both warpgroups, by the warps that copy nothing, and lies behind B in its
+// stage. So do both parts of a B across k: of 32-bit floats the tensor cores take lines of k alone.
+// The tensor cores truncate when they add, so that the sums of each step, 96 products, are added to
+// the tile's outside of them; one warpgroup adds while the other multiplies.
+//
+// Shared memory gives 128 bytes a cycle. In the 1536 cycles that the products of a step take, the
+// tensor cores read B 24 times (96 KiB), and B's rest, A and the copies take 80 KiB; 96 KiB with a
+// B across k.
+
+struct ExactSums {
+  static constexpr bool kHere = true, kEachColumn = false, kSplits = true;
+};
+
+template <class Contract>
+struct ExactSteps {
+  typedef typename Contract::TileA TileA;
+  typedef typename Contract::TileB TileB;
+  typedef typename Contract::Ring Ring;
+  static constexpr int kSteps = TileA::kSteps;
+  static constexpr int kSums = Contract::kTileColumns / 2;
+  static constexpr int kWriters = 64;  // threads: two warps
+  // Of a stage, where wgmma reads B's parts.
+  static constexpr u32 kHigh = TileA::kBytes + (TileB::kAcross ? TileB::kBytes : 0);
+  static constexpr u32 kLow = kHigh + TileB::kBytes;
+
+  static __device__ __forceinline__ void init(Ring& ring) {
+    for (int s = 0; s < Contract::kStages; ++s) barrier_init(&ring.split[s], kWriters);
+  }
+
+  // The last threads of the first warpgroup write B's parts.
+  static __device__ __forceinline__ void split(const TileWalk& walk, int steps, u8* stages,
+                                               Ring& ring) {
+    auto at = Ring::to_read();
+    const int stride = gridDim.x / Contract::kBlocksPerCluster;
+    for (int tile = blockIdx.x / Contract::kBlocksPerCluster; tile < walk.total; tile += stride) {
+      for (int step = 0; step < steps; ++step, at.next()) {
+        ring.wait_full(at);
+        u8* const stage = stages + at.stage * Contract::kStageBytes;
+        TileB::kAcross ? write_parts(stage) : write_rest(stage);
+        stores_fence();
+        barrier_arrive(&ring.split[at.stage]);
+      }
+    }
+  }
+
+  // Adds a tile's steps to its sums; returns how many there were.
+  static __device__ __forceinline__ int multiply(float (&acc)[kSums], int steps, const u8* stages,
+                                                 Ring& ring, typename Ring::Place& at) {
+    const int thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
+    // Of a warp's 16 rows, the one whose address this lane names, and the half of a step's eight.
+    const int row = (threadIdx.x / 128 - 1) * 64 + warp * 16 + lane % 16;
+    const u64 b = wgmma_operand(stages + kHigh, 0);
+#pragma unroll
+    for (int i = 0; i < kSums; ++i) acc[i] = 0;
+#pragma unroll 1
+    for (int step = 0; step < steps; ++step, at.next()) {
+      ring.wait_full(at);
+      u32 high[kSteps][4], low[kSteps][4];
+#pragma unroll
+      for (int k = 0; k < kSteps; ++k) {
+        load_matrices(stages + at.stage * Contract::kStageBytes + place(row, 2 * k + lane / 16),
+                      high[k]);
+      }
+#pragma unroll
+      for (int k = 0; k < kSteps; ++k) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) low[k][i] = rest(high[k][i]);
+      }
+      const u64 b_high = b + (u64)at.stage * (Contract::kStageBytes >> 4);
+      const u64 b_low = b_high + ((kLow - kHigh) >> 4);
+      barrier_wait(&ring.split[at.stage], at.parity);
+      float sums[kSums];
+      wgmma_begin();
+      add(sums, low, b_high, false);
+      add(sums, high, b_low, true);
+      add(sums, high, b_high, true);
+      wgmma_commit();
+      wgmma_wait<0>();
+      Contract::release(&ring.empty[at.stage], thread);
+      pin(sums);
+#pragma unroll
+      for (int i = 0; i < kSums; ++i) acc[i] += sums[i];
+    }
+    return steps;
+  }
+
+ private:
+  static constexpr int kPacks = TileB::kBytes / 16 / kWriters;  // of a thread, of four elements
+  static constexpr int kAtOnce = 4;
+
+  static __device__ __forceinline__ int writer() { return threadIdx.x - (128 - kWriters); }
+  static __device__ __forceinline__ uint4 rest_of(uint4 x) {
+    return {rest(x.x), rest(x.y), rest(x.z), rest(x.w)};
+  }
+
+  // The rest of each element at its own place.
+  static __device__ __forceinline__ void write_rest(u8* stage) {
+    const uint4* const from = reinterpret_cast<const uint4*>(stage + kHigh) + writer();
+    uint4* const to = reinterpret_cast<uint4*>(stage + kLow) + writer();
+#pragma unroll 1
+    for (int first = 0; first < kPacks; first += kAtOnce) {
+      uint4 packs[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) packs[i] = from[(first + i) * kWriters];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) to[(first + i) * kWriters] = rest_of(packs[i]);
+    }
+  }
+
+  // Both parts as lines of k. A thread turns squares of four by four elements, which lie in its
+  // lines of 128 bytes as in a diagonal of a box, so that eight threads touch all banks once.
+  static __device__ __forceinline__ void write_parts(u8* stage) {
+    static_assert(kWriters == 64 && kAtOnce == 4, "a box is eight by eight squares");
+    const int across = writer() % 8, along = across ^ writer() / 8;
+    const u8* const from = stage + TileA::kBytes;
+#pragma unroll 1
+    for (int box = 0; box < Contract::kTileColumns / 32; ++box) {
+      uint4 lines[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        lines[i] = *reinterpret_cast<const uint4*>(from + box * TileB::kBox +
+                                                   place(along * 4 + i, across));
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        const uint4 turned = {word(lines[0], i), word(lines[1], i), word(lines[2], i),
+                              word(lines[3], i)};
+        const u32 at = place(box * 32 + across * 4 + i, along);
+        *reinterpret_cast<uint4*>(stage + kHigh + at) = turned;
+        *reinterpret_cast<uint4*>(stage + kLow + at) = rest_of(turned);
+      }
+    }
+  }
+  // Of lines of 128 bytes, swizzled as TMA leaves them, where a 16-byte chunk lies.
+  static __device__ __forceinline__ u32 place(int line, int chunk) {
+    return line * 128 + (chunk ^ line % 8) * 16;
+  }
+  static __device__ __forceinline__ u32 word(const uint4& of, int i) {
+    return i == 0 ? of.x : i == 1 ? of.y : i == 2 ? of.z : of.w;
+  }
+  static __device__ __forceinline__ u32 rest(u32 bits) { return tf32_rest(bits, tf32_part(bits)); }
+  static __device__ __forceinline__ void add(float (&sums)[kSums], const u32 (&a)[kSteps][4], u64 b,
+                                             bool keep) {
+#pragma unroll
+    for (int k = 0; k < kSteps; ++k) {
+      Wgmma<2 * kSums>::template registers<false>(sums, a[k], b + k * TileA::kStep, keep || k > 0,
+                                                  f32{});
+    }
+  }
+};
