@@ -27,7 +27,7 @@
 //   A [m][k]: extents {k, m, inner, outer}, box {64, 128 / kSideBySide, 1, 1}
 //   A [m][k] in pieces: extents {a_piece, m, k / a_piece, outer}, the same box; a_piece is a
 //     multiple of 64, and inner 1
-//   A [k][m]: extents {m, k, inner, outer}, box {64, 64, 1, 1}
+//   A [k][m]: extents {m, k, inner, outer}, box {64, 64, 1, 1}, or {32, 32, 1, 1} of floats
 //   B kAlong: extents {k, n, inner, outer}, box {64, kTileN / kCluster, 1, 1}
 //   B kAcross: extents {n, k, inner, outer}, box {64, 64, 1, 1}, or {32, 32, 1, 1} of floats
 //   B kInOrder: extents {k, 2, n / 8, 4}, strides {1, 8, 2} lines, box {64, 2, 4, 4}; n is a
@@ -126,8 +126,7 @@ struct ContractSm90 {
   // Whether stages have room for B's parts: behind its lines of k what tf32 misses of them, behind
   // those across k both.
   static constexpr bool kSplits = Scales::kSplits;
-  static_assert(!kSplits || (kTileRows == 128 && kTileN == 128 && !kAlongM),
-                "64 rows for each warpgroup, lines of k");
+  static_assert(!kSplits || (kTileRows == 128 && kTileN == 128), "64 rows for each warpgroup");
   static constexpr int kStages = kTileRows != 128 || kTileN == 192               ? 5
                                  : kSplits                                       ? (kAlongN ? 3 : 4)
                                  : kTileN < 192                                  ? 6

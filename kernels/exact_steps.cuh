@@ -3,11 +3,12 @@
 // contract_sm90.cuh.
 //
 // The tensor cores leave out the last bits of what they read: the first tf32 is the operand as it
-// lies there. A's elements go through registers, where each warp finds what it needs of them; B's
-// rest is found once for both warpgroups, by the warps that copy nothing, and lies behind B in its
-// stage. So do both parts of a B across k: of 32-bit floats the tensor cores take lines of k alone.
-// The tensor cores truncate when they add, so that the sums of each step, 96 products, are added to
-// the tile's outside of them; one warpgroup adds while the other multiplies.
+// lies there. A's elements go through registers, where each warp finds what it needs of them,
+// however its lines lie; B's rest is found once for both warpgroups, by the warps that copy
+// nothing, and lies behind B in its stage. So do both parts of a B across k: of 32-bit floats the
+// tensor cores take lines of k alone. The tensor cores truncate when they add, so that the sums of
+// each step, 96 products, are added to the tile's outside of them; one warpgroup adds while the
+// other multiplies.
 //
 // Shared memory gives 128 bytes a cycle. In the 1536 cycles that the products of a step take, the
 // tensor cores read B 24 times (96 KiB), and B's rest, A and the copies take 80 KiB; 96 KiB with a
@@ -28,6 +29,7 @@ struct ExactSteps {
   // Of a stage, where wgmma reads B's parts.
   static constexpr u32 kHigh = TileA::kBytes + (TileB::kAcross ? TileB::kBytes : 0);
   static constexpr u32 kLow = kHigh + TileB::kBytes;
+  static constexpr u32 kStep = OperandTile<f32, 64, false>::kStep;  // they are lines of k
 
   static __device__ __forceinline__ void init(Ring& ring) {
     for (int s = 0; s < Contract::kStages; ++s) barrier_init(&ring.split[s], kWriters);
@@ -53,8 +55,7 @@ struct ExactSteps {
   static __device__ __forceinline__ int multiply(float (&acc)[kSums], int steps, const u8* stages,
                                                  Ring& ring, typename Ring::Place& at) {
     const int thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
-    // Of a warp's 16 rows, the one whose address this lane names, and the half of a step's eight.
-    const int row = (threadIdx.x / 128 - 1) * 64 + warp * 16 + lane % 16;
+    const int row = (threadIdx.x / 128 - 1) * 64 + warp * 16;  // the first of the warp's
     const u64 b = wgmma_operand(stages + kHigh, 0);
 #pragma unroll
     for (int i = 0; i < kSums; ++i) acc[i] = 0;
@@ -64,8 +65,7 @@ struct ExactSteps {
       u32 high[kSteps][4], low[kSteps][4];
 #pragma unroll
       for (int k = 0; k < kSteps; ++k) {
-        load_matrices(stages + at.stage * Contract::kStageBytes + place(row, 2 * k + lane / 16),
-                      high[k]);
+        load_a(stages + at.stage * Contract::kStageBytes, row, lane, k, high[k]);
       }
 #pragma unroll
       for (int k = 0; k < kSteps; ++k) {
@@ -97,6 +97,23 @@ struct ExactSteps {
   static __device__ __forceinline__ int writer() { return threadIdx.x - (128 - kWriters); }
   static __device__ __forceinline__ uint4 rest_of(uint4 x) {
     return {rest(x.x), rest(x.y), rest(x.z), rest(x.w)};
+  }
+
+  // A lane's elements of 16 rows and eight steps of k: those of rows lane / 4, + 8 and of steps
+  // lane % 4, + 4.
+  static __device__ __forceinline__ void load_a(const u8* a, int row, int lane, int k,
+                                                u32 (&words)[4]) {
+    if constexpr (TileA::kAcross) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int m = row + lane / 4 + i % 2 * 8, line = k * 8 + lane % 4 + i / 2 * 4;
+        words[i] = *reinterpret_cast<const u32*>(a + m / 32 * TileA::kBox +
+                                                 place(line, m % 32 / 4) + m % 4 * 4);
+      }
+    } else {
+      // A lane names one of the rows, and the half of the steps.
+      load_matrices(a + place(row + lane % 16, 2 * k + lane / 16), words);
+    }
   }
 
   // The rest of each element at its own place.
@@ -149,8 +166,7 @@ struct ExactSteps {
                                              bool keep) {
 #pragma unroll
     for (int k = 0; k < kSteps; ++k) {
-      Wgmma<2 * kSums>::template registers<false>(sums, a[k], b + k * TileA::kStep, keep || k > 0,
-                                                  f32{});
+      Wgmma<2 * kSums>::template registers<false>(sums, a[k], b + k * kStep, keep || k > 0, f32{});
     }
   }
 };

@@ -52,7 +52,7 @@ bool ContractionWriter::fits_copy_engine(const MatrixProduct& product) const {
   const bool taken = type == DType::kBf16 || type == DType::kF16 ||
                      (is_fp8(type) && along && fits_fp8_sums(graph_, op_)) ||
                      (type == DType::kTf32 && along && !computes_rows()) ||
-                     (type == DType::kF32 && !product.a.across && !computes_rows());
+                     (type == DType::kF32 && !computes_rows());
   if (!taken) return false;
   const std::uint64_t whole = 16 / bytes_of(type, 1);
   return (computes_rows() || alignment_of(product.a, whole) == whole) &&

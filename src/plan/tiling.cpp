@@ -96,10 +96,12 @@ double tiling_cycles(const ProductShape& product, const ProductTiling& tiling,
   const double scaling = product.scaled_columns == 0 ? 1
                          : product.scales_together() ? kScaled
                                                      : kScaledEach;
-  // Three products each, as fast as shared memory lets them: where both parts of B are written
-  // there, less; and what is not hidden of a tile's end. Fitted to 34 products.
-  constexpr double kExact = 3.55, kExactAcross = 4.35, kExactEnd = 800;
-  const double exact = product.b_across ? kExactAcross : kExact;
+  // Three products each, as fast as shared memory lets them: less where both parts of B are written
+  // there, and where A is loaded by single words; and what is not hidden of a tile's end. Fitted to
+  // 42 products.
+  constexpr double kExact = 3.55, kExactOfB = 0.8, kExactOfA = 0.22, kExactEnd = 800;
+  const double exact =
+      kExact + (product.b_across ? kExactOfB : 0) + (product.a_across ? kExactOfA : 0);
   const double multiply = tiling.width.step * columns * (product.exact ? exact : scaling);
   const double fetch = std::max(fetch_cycles(product, tiling, multiprocessors), work.made);
   const double strips = static_cast<double>(tiling.width.rows) / kTileRows;

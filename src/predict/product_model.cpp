@@ -42,8 +42,7 @@ bool reads_beside(const ProductKernel& product) {
 bool takes_wgmma(const ProductKernel& product) {
   const bool halves = product.type == DType::kBf16 || product.type == DType::kF16;
   const bool along = !product.shape.a_across && !product.shape.b_across;
-  const bool words = (product.type == DType::kTf32 && along) ||
-                     (product.type == DType::kF32 && !product.shape.a_across);
+  const bool words = product.type == DType::kF32 || (product.type == DType::kTf32 && along);
   return (halves || (along && is_fp8(product.type)) || (words && !product.makes_rows)) &&
          product.line_bytes() % 16 == 0 && (!product.shape.halves || product.shape.n % 16 == 0);
 }

@@ -170,7 +170,7 @@ GeneratedKernel product_of_floats(const std::string& x, const std::string& w,
   return generated(graph, {0, 1});
 }
 
-TEST_CASE("32-bit floats across k are turned on their way to wgmma, the second operand's alone") {
+TEST_CASE("32-bit floats across k are turned on their way to wgmma") {
   const GeneratedKernel across = product_of_floats("[2048, 2048]", "[2048, 4096]", "");
   CHECK(contains(across,
                  "LinesOfB::kAcross, Epilogue, MatrixB, NoPrologue, 1, NoGroups, "
@@ -178,8 +178,10 @@ TEST_CASE("32-bit floats across k are turned on their way to wgmma, the second o
   // Both parts of B lie beside it.
   CHECK(across.shared_bytes == 3 * (4 * 16384 + 24));
   CHECK(across.maps[1].box == std::array<std::uint32_t, 4>{32, 32, 1, 1});
-  CHECK(contains(product_of_floats("[2048, 2048]", "[2048, 4096]", R"("transpose_a": true, )"),
-                 "ContractSm80<f32, exact_f32, "));
+  const GeneratedKernel both =
+      product_of_floats("[2048, 2048]", "[2048, 4096]", R"("transpose_a": true, )");
+  CHECK(contains(both, "ContractSm90<f32, 128, 2, true, LinesOfB::kAcross, "));
+  CHECK(both.maps[0].box == std::array<std::uint32_t, 4>{32, 32, 1, 1});
 }
 
 }  // namespace
