@@ -146,6 +146,19 @@ std::uint64_t ContractionWriter::sm90_blocks(const ProductTiling& tiling,
   return blocks * std::min(at_once, tiling.clusters(size));
 }
 
+std::string ContractionWriter::sm90_more(const ProductTiling& tiling,
+                                         const ProductShape& size) const {
+  const bool scaled = size.scaled_columns > 0;
+  const bool of_steps = scaled || size.exact;
+  const bool grouped = product_.groups > 0;
+  if (tiling.beside == 1 && tiling.width.rows == kTileRows && !grouped && !of_steps) return "";
+  return fmt::format(", {}, NoPrologue, {}", matrix_source(tiling.width), tiling.beside) +
+         (!grouped && of_steps ? ", NoGroups" : groups_type("")) +
+         (size.exact ? ", ExactSums"
+          : scaled   ? ", Scales"
+                     : "");
+}
+
 void ContractionWriter::write_sm90() {
   const ProductShape size = in_halves(tiled_shape(), operand_type());
   const ProductTiling tiling =
@@ -184,13 +197,6 @@ void ContractionWriter::write_sm90() {
   }
   if (!siblings_.empty()) product_.n = size.column_tiles(tile_n) * tile_n;
   const KernelFacts facts = sm90_facts(tiling, size);
-  const bool of_steps = scaled || size.exact;
-  const bool more =
-      tiling.beside > 1 || tiling.width.rows != kTileRows || product_.groups > 0 || of_steps;
-  std::string rest =
-      more ? fmt::format(", {}, NoPrologue, {}", matrix_source(tiling.width), tiling.beside) : "";
-  rest += product_.groups == 0 && of_steps ? ", NoGroups" : groups_type("");
-  if (of_steps) rest += size.exact ? ", ExactSums" : ", Scales";
   result_.source.architecture_bound = true;
   result_.source.text +=
       groups_text() + blocks({"hopper", "stages", "rounds", "contract_sm90"}) +
@@ -198,7 +204,7 @@ void ContractionWriter::write_sm90() {
       shape(tiling.group(size)) +
       mapped_entry(fmt::format("ContractSm90<{}, {}, {}, {}, {}", stored_type(operand_type()),
                                tile_n, tiling.above, product_.a.across, lines_of_b(in_order)),
-                   facts, ", 1", rest);
+                   facts, ", 1", sm90_more(tiling, size));
   facts.launch(result_);
   result_.blocks = sm90_blocks(tiling, size);
   result_.schedule = fmt::format("wgmma, tiles of {} x {}", tiling.width.rows, tile_n);

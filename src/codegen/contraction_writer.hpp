@@ -101,6 +101,8 @@ class ContractionWriter {
   // Of contract_sm90: what it is, how it fetches B, and on how many blocks it runs.
   KernelFacts sm90_facts(const ProductTiling& tiling, const ProductShape& size) const;
   static std::string matrix_source(const TileWidth& width);
+  // What follows the epilogue among its arguments.
+  std::string sm90_more(const ProductTiling& tiling, const ProductShape& size) const;
   std::string_view lines_of_b(bool in_order) const;
   std::uint64_t sm90_blocks(const ProductTiling& tiling, const ProductShape& size) const;
   void write_sm90();
