@@ -71,8 +71,8 @@ TEST_CASE("a kernel that differs from how it is launched does not compile") {
   check_refused(sm80, "sm_80", "Contract::kSharedBytes == 65536", "Contract::kSharedBytes == 32768",
                 "Contract::kSharedBytes");
   // or the kernel does.
-  check_refused(sm90, "sm_90", "kStageBytes = TileA::kBytes + TileB::kBytes;",
-                "kStageBytes = TileA::kBytes + 2 * TileB::kBytes;", "Contract::kSharedBytes");
+  check_refused(sm90, "sm_90", "kCopiedBytes = TileA::kBytes + TileB::kBytes;",
+                "kCopiedBytes = TileA::kBytes + 2 * TileB::kBytes;", "Contract::kSharedBytes");
   // Half of the rows have half of the warps.
   check_refused(sm80, "sm_80", "kTileRows = Tile::kRows,", "kTileRows = Tile::kRows / 2,",
                 "Contract::kThreads");
