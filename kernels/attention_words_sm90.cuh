@@ -1,6 +1,6 @@
 // Attention (attention.cuh) of 32-bit floats for sm_90a, made for head sizes 32, 64, 96 and 128.
 // Needs elements.cuh, quick.cuh, accumulators.cuh, columns.cuh, epilogue.cuh, attention.cuh,
-// mma.cuh and hopper.cuh before it.
+// mma.cuh, tf32_parts.cuh and hopper.cuh before it.
 //
 // An entry is
 //   extern "C" __global__ void
@@ -147,30 +147,9 @@ struct AttentionWordsSm90 {
     softmax.finish(to_log2, inverse, logs);
   }
 
-  static __device__ __forceinline__ u32 rest_of(u32 bits) {
-    return tf32_rest(bits, tf32_part(bits));
-  }
-
-  // What a tile's tf32 miss, at the same places. Loads come before stores: the compiler does not
-  // know that they are of other places.
+  // What a tile's tf32 miss, at the same places.
   static __device__ __forceinline__ void find_rest(const u8* tile, u8* rest) {
-    constexpr int kAtOnce = 4;
-    constexpr u32 kStep = kThreads * 16;
-    static_assert(kBytes % (kAtOnce * kStep) == 0, "no rest");
-#pragma unroll
-    for (u32 begin = 0; begin < kBytes; begin += kAtOnce * kStep) {
-      const u32 first = begin + threadIdx.x * 16;
-      uint4 x[kAtOnce];
-#pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        x[i] = *reinterpret_cast<const uint4*>(tile + first + i * kStep);
-      }
-#pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        *reinterpret_cast<uint4*>(rest + first + i * kStep) = {rest_of(x[i].x), rest_of(x[i].y),
-                                                               rest_of(x[i].z), rest_of(x[i].w)};
-      }
-    }
+    write_rests<kThreads, kBytes, 8>(tile, rest, threadIdx.x);
   }
 
   // Values as lines of keys, in the order of split_weights(). A warp reads whole lines of 32

@@ -2,8 +2,9 @@
 // plain store. Needs elements.cuh, quick.cuh, accumulators.cuh, columns.cuh, epilogue.cuh,
 // tile_walk.cuh, prologue.cuh, hopper.cuh, stages.cuh and rounds.cuh before it; with Groups (rows
 // that are multiplied by matrices of B of their own) row_groups.cuh, and neither is A across k, nor
-// are columns reduced. With Scales step_scales.cuh follows, and tiles have 128 rows and 128 or 256
-// columns, neither operand across k; with ExactSums exact_steps.cuh, and tiles have 128 of each.
+// are columns reduced. Where the sums of steps are scaled step_scales.cuh follows, and tiles have
+// 128 rows and 128 or 256 columns, neither operand across k; with ExactSums exact_steps.cuh does,
+// and tiles have 128 of each.
 //
 // An entry is
 //   extern "C" __global__ void __launch_bounds__(ContractSm90<...>::kThreads, 1)
@@ -98,7 +99,7 @@ typedef MatrixOf<128> MatrixB;
 
 template <typename Element, int kTileN, int kCluster, bool kAlongM, LinesOfB kLinesOfB,
           class Epilogue, class SourceOfB = MatrixB, class Prologue = NoPrologue,
-          int kSideBySide = 1, class Groups = NoGroups, class Scales = NoScales>
+          int kSideBySide = 1, class Groups = NoGroups, class Sums = SumsInPlace>
 struct ContractSm90 {
   static constexpr int kTileRows = SourceOfB::kTileRows, kTileColumns = kTileN;
   static constexpr bool kAlongN = kLinesOfB == LinesOfB::kAcross;
@@ -114,10 +115,12 @@ struct ContractSm90 {
   // Warpgroups: of high tiles, one for each 64 rows.
   static constexpr int kConsumers = kTileRows > 128 ? kTileRows / 64 : 2;
   static constexpr int kThreads = 128 * (kConsumers + 1);
-  // Large tiles are shared: each warpgroup has half of the rows. Smaller ones alternate, unless
-  // each step is scaled: one warpgroup scales then while the other multiplies.
+  // Whether sums of a step are added apart from the tensor cores, by one warpgroup while the other
+  // multiplies.
+  static constexpr bool kApart = Sums::kKind != StepSums::kInPlace;
+  // Large tiles are shared: each warpgroup has half of the rows. Smaller ones alternate otherwise.
   static constexpr bool kAlternate =
-      kTileRows < 128 || (kTileN < 192 && kTileRows == 128 && !Scales::kHere);
+      kTileRows < 128 || (kTileN < 192 && kTileRows == 128 && !kApart);
   // Of 64 rows, that a warpgroup has of a tile.
   static constexpr int kStrips = kAlternate ? kTileRows / 64 : 1;
   // Steps by which a warpgroup is ahead of the next: half of the stages; the others are being
@@ -125,7 +128,7 @@ struct ContractSm90 {
   static constexpr int kLead = kConsumers == 2 ? 2 : 1;
   // Whether stages have room for B's parts: behind its lines of k what tf32 misses of them, behind
   // those across k both.
-  static constexpr bool kSplits = Scales::kSplits;
+  static constexpr bool kSplits = Sums::kKind == StepSums::kExact;
   static_assert(!kSplits || (kTileRows == 128 && kTileN == 128), "64 rows for each warpgroup");
   static constexpr int kStages = kTileRows != 128 || kTileN == 192               ? 5
                                  : kSplits                                       ? (kAlongN ? 3 : 4)
@@ -152,7 +155,7 @@ struct ContractSm90 {
   // Shared tiles leave registers for an operand that is as large as C: it is loaded beside the last
   // steps, 32 columns beside each second one, as the L2 gives little more than these take.
   typedef AheadIn<Epilogue> Ahead;
-  static constexpr bool kAhead = Ahead::kHere && !kAlternate && kTileN <= 256 && !Scales::kHere;
+  static constexpr bool kAhead = Ahead::kHere && !kAlternate && kTileN <= 256 && !kApart;
   static constexpr int kTail = kAhead ? kTileN / 32 : 0;
   // Narrow ones leave some, too: all that a strip reads is loaded at once.
   static constexpr bool kAheadOfStrips = Ahead::kHere && kAlternate && kTileN <= 128;
@@ -167,7 +170,7 @@ struct ContractSm90 {
   // Each warpgroup's terms of its tile's columns. Of the widest there is no room for any.
   static constexpr int kTerms = kTileN <= 256 ? kTermsOf<Epilogue> : 0;
   static constexpr u32 kTermBytes = kTerms * 4 * kConsumers * kTileN;
-  static constexpr u32 kScaleBytes = Scales::kEachColumn ? 4 * kConsumers * 2 * kTileN : 0;
+  static constexpr u32 kScaleBytes = Sums::kEachColumn ? 4 * kConsumers * 2 * kTileN : 0;
   static constexpr u32 kSharedBytes =
       kStages * kStageBytes + kMadeBytes + kStateBytes + kTermBytes + kScaleBytes + sizeof(Ring);
   static constexpr bool kCopies = SourceOfB::kCopies;
@@ -183,14 +186,15 @@ struct ContractSm90 {
   template <class A>
   static __device__ __forceinline__ void run(const A& a, const TensorMap& b,
                                              const ContractShape& shape, const Epilogue& epilogue,
-                                             const Groups& groups = {}, const Scales& scales = {}) {
-    run(a, MapsOfB{{&b}}, shape, epilogue, groups, scales);
+                                             const Groups& groups = {},
+                                             const Sums& step_sums = {}) {
+    run(a, MapsOfB{{&b}}, shape, epilogue, groups, step_sums);
   }
   template <class A, class B>
   static __device__ __forceinline__ void run(const A& a, const B& b, const ContractShape& shape,
                                              const Epilogue& epilogue, const Groups& groups = {},
-                                             const Scales& scales = {}) {
-    static_assert(!Scales::kHere || kTileRows == 128, "64 for each warpgroup");
+                                             const Sums& step_sums = {}) {
+    static_assert(!kApart || kTileRows == 128, "64 for each warpgroup");
     static_assert(!Groups::kHere || (!kAlongM && !kMakes && !SourceOfB::kWindows && !kWindowsOfA &&
                                      kColumnParts == 0),
                   "rows begin anywhere");
@@ -245,8 +249,8 @@ struct ContractSm90 {
       }
     } else {
       grow_registers<kMakes ? 176 : kCopies || kSplits ? 224 : (kConsumers > 2) ? 152 : 232>();
-      consume(shape, walk, groups, scales, steps, rank, beside, shared, ring, column_states, terms,
-              epilogue);
+      consume(shape, walk, groups, step_sums, steps, rank, beside, shared, ring, column_states,
+              terms, epilogue);
       if constexpr (Made::kHere) stores_wait<0>();
     }
     // No block may exit while another's copies and arrivals are still addressed to it: other
@@ -284,7 +288,8 @@ struct ContractSm90 {
       constexpr int kShareOfA = kTileRows / kBeside;
       // Where there is no matrix the engine brings zeros, as for all that lies outside.
       const int row = rows.none ? shape.m : rows.first + (int)rank * kTileRows + beside * kShareOfA;
-      typename SourceOfB::Windows windows(kWindowsOfA ? row : n + (int)rank * kShare, inner);
+      typename SourceOfB::Windows windows(
+          kWindowsOfA ? row : n + (int)rank * kShare, inner);
       for (int step = 0; step < steps; ++step, at.next()) {
         u8* const to = stages + at.stage * kStageBytes;
         u64* const full = ring.wait_empty(at);
@@ -362,7 +367,7 @@ struct ContractSm90 {
   }
 
   static __device__ __forceinline__ void consume(const ContractShape& shape, const TileWalk& walk,
-                                                 const Groups& groups, const Scales& scales,
+                                                 const Groups& groups, const Sums& step_sums,
                                                  int steps, u32 rank, int beside, u8* stages,
                                                  Ring& ring, ColumnState* column_states,
                                                  float* terms, const Epilogue& epilogue) {
@@ -373,7 +378,7 @@ struct ContractSm90 {
     auto at = Ring::to_read();
     const int stride = gridDim.x / kBlocksPerCluster;
     int tile = blockIdx.x / kBlocksPerCluster;
-    bool first = !kAlternate && !Scales::kHere;
+    bool first = !kAlternate && !kApart;
     const int lead = min(kLead, steps) - 1;
     terms += consumer * kTerms * kTileN;
     if constexpr (kAlternate) {
@@ -428,12 +433,12 @@ struct ContractSm90 {
       int step = 0;
       if constexpr (kSplits) {
         step = ExactSteps<ContractSm90>::multiply(acc[0], steps, stages, ring, at);
-      } else if constexpr (Scales::kHere) {
-        typedef StepScales<Scales, kTileN, kInOrder> Factors;
+      } else if constexpr (kApart) {
+        typedef StepScales<Sums, kTileN, kInOrder> Factors;
         typedef OperandTile<Element, Factors::kTogether, false> PartOfB;
         float* const shared =
             reinterpret_cast<float*>(stages + kSharedBytes - sizeof(Ring) - kScaleBytes);
-        Factors factors(scales, piece_of(rows, row, at_column), steps,
+        Factors factors(step_sums, piece_of(rows, row, at_column), steps,
                         shared + consumer * Factors::kColumns);
 #pragma unroll
         for (int i = 0; i < kTileN / 2; ++i) acc[0][i] = 0;
@@ -478,7 +483,7 @@ struct ContractSm90 {
       if constexpr (kAheadOfStrips) {
         load_strip_ahead(epilogue, piece_of(rows, row, at_column), operands);
       }
-      if constexpr (!Scales::kHere) {
+      if constexpr (!kApart) {
         wgmma_wait<0>();
         release(&ring.empty[before], thread);
       }

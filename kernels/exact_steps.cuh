@@ -1,6 +1,6 @@
 // Products of 32-bit floats in full, for contract_sm90: each operand as two tf32, what the tensor
-// cores see of it and the rest, and the three products that matter. Needs mma.cuh before it, and
-// contract_sm90.cuh.
+// cores see of it and the rest, and the three products that matter. Needs mma.cuh,
+// tf32_parts.cuh and contract_sm90.cuh before it.
 //
 // The tensor cores leave out the last bits of what they read: the first tf32 is the operand as it
 // lies there. A's elements go through registers, where each warp finds what it needs of them,
@@ -13,10 +13,6 @@
 // Shared memory gives 128 bytes a cycle. In the 1536 cycles that the products of a step take, the
 // tensor cores read B 24 times (96 KiB), and B's rest, A and the copies take 80 KiB; 96 KiB with a
 // B across k.
-
-struct ExactSums {
-  static constexpr bool kHere = true, kEachColumn = false, kSplits = true;
-};
 
 template <class Contract>
 struct ExactSteps {
@@ -70,7 +66,7 @@ struct ExactSteps {
 #pragma unroll
       for (int k = 0; k < kSteps; ++k) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) low[k][i] = rest(high[k][i]);
+        for (int i = 0; i < 4; ++i) low[k][i] = rest_of(high[k][i]);
       }
       const u64 b_high = b + (u64)at.stage * (Contract::kStageBytes >> 4);
       const u64 b_low = b_high + ((kLow - kHigh) >> 4);
@@ -91,13 +87,7 @@ struct ExactSteps {
   }
 
  private:
-  static constexpr int kPacks = TileB::kBytes / 16 / kWriters;  // of a thread, of four elements
-  static constexpr int kAtOnce = 4;
-
   static __device__ __forceinline__ int writer() { return threadIdx.x - (128 - kWriters); }
-  static __device__ __forceinline__ uint4 rest_of(uint4 x) {
-    return {rest(x.x), rest(x.y), rest(x.z), rest(x.w)};
-  }
 
   // A lane's elements of 16 rows and eight steps of k: those of rows lane / 4, + 8 and of steps
   // lane % 4, + 4.
@@ -108,60 +98,43 @@ struct ExactSteps {
       for (int i = 0; i < 4; ++i) {
         const int m = row + lane / 4 + i % 2 * 8, line = k * 8 + lane % 4 + i / 2 * 4;
         words[i] = *reinterpret_cast<const u32*>(a + m / 32 * TileA::kBox +
-                                                 place(line, m % 32 / 4) + m % 4 * 4);
+                                                 chunk_at(line, m % 32 / 4) + m % 4 * 4);
       }
     } else {
       // A lane names one of the rows, and the half of the steps.
-      load_matrices(a + place(row + lane % 16, 2 * k + lane / 16), words);
+      load_matrices(a + chunk_at(row + lane % 16, 2 * k + lane / 16), words);
     }
   }
 
-  // The rest of each element at its own place.
   static __device__ __forceinline__ void write_rest(u8* stage) {
-    const uint4* const from = reinterpret_cast<const uint4*>(stage + kHigh) + writer();
-    uint4* const to = reinterpret_cast<uint4*>(stage + kLow) + writer();
-#pragma unroll 1
-    for (int first = 0; first < kPacks; first += kAtOnce) {
-      uint4 packs[kAtOnce];
-#pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) packs[i] = from[(first + i) * kWriters];
-#pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) to[(first + i) * kWriters] = rest_of(packs[i]);
-    }
+    write_rests<kWriters, TileB::kBytes, 1>(stage + kHigh, stage + kLow, writer());
   }
-
-  // Both parts as lines of k. A thread turns squares of four by four elements, which lie in its
-  // lines of 128 bytes as in a diagonal of a box, so that eight threads touch all banks once.
+  // Both parts as lines of k. Of each box a thread turns four by four elements: eight that work at
+  // a time read and write chunks in different banks.
   static __device__ __forceinline__ void write_parts(u8* stage) {
-    static_assert(kWriters == 64 && kAtOnce == 4, "a box is eight by eight squares");
-    const int across = writer() % 8, along = across ^ writer() / 8;
-    const u8* const from = stage + TileA::kBytes;
+    constexpr u32 kOfBox = 32 * 128;  // of B, and turned
+    static_assert(!TileB::kAcross || (TileB::kBox == kOfBox && kWriters == 64), "eight by eight");
+    const int from_chunk = writer() % 8, to_chunk = from_chunk / 2 ^ writer() / 8;
 #pragma unroll 1
-    for (int box = 0; box < Contract::kTileColumns / 32; ++box) {
-      uint4 lines[kAtOnce];
+    for (u32 box = 0; box < TileB::kBytes; box += kOfBox) {
+      uint4 l[4];
 #pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        lines[i] = *reinterpret_cast<const uint4*>(from + box * TileB::kBox +
-                                                   place(along * 4 + i, across));
+      for (int i = 0; i < 4; ++i) {
+        l[i] = *reinterpret_cast<const uint4*>(stage + TileA::kBytes + box +
+                                               chunk_at(to_chunk * 4 + i, from_chunk));
       }
+      const uint4 turned[4] = {{l[0].x, l[1].x, l[2].x, l[3].x},
+                               {l[0].y, l[1].y, l[2].y, l[3].y},
+                               {l[0].z, l[1].z, l[2].z, l[3].z},
+                               {l[0].w, l[1].w, l[2].w, l[3].w}};
 #pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        const uint4 turned = {word(lines[0], i), word(lines[1], i), word(lines[2], i),
-                              word(lines[3], i)};
-        const u32 at = place(box * 32 + across * 4 + i, along);
-        *reinterpret_cast<uint4*>(stage + kHigh + at) = turned;
-        *reinterpret_cast<uint4*>(stage + kLow + at) = rest_of(turned);
+      for (int i = 0; i < 4; ++i) {
+        const u32 at = box + chunk_at(from_chunk * 4 + i, to_chunk);
+        *reinterpret_cast<uint4*>(stage + kHigh + at) = turned[i];
+        *reinterpret_cast<uint4*>(stage + kLow + at) = rest_of(turned[i]);
       }
     }
   }
-  // Of lines of 128 bytes, swizzled as TMA leaves them, where a 16-byte chunk lies.
-  static __device__ __forceinline__ u32 place(int line, int chunk) {
-    return line * 128 + (chunk ^ line % 8) * 16;
-  }
-  static __device__ __forceinline__ u32 word(const uint4& of, int i) {
-    return i == 0 ? of.x : i == 1 ? of.y : i == 2 ? of.z : of.w;
-  }
-  static __device__ __forceinline__ u32 rest(u32 bits) { return tf32_rest(bits, tf32_part(bits)); }
   static __device__ __forceinline__ void add(float (&sums)[kSums], const u32 (&a)[kSteps][4], u64 b,
                                              bool keep) {
 #pragma unroll

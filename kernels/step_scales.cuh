@@ -4,9 +4,8 @@
 
 // Scales is a struct that the generator writes. Blocks of A and of B are whole steps long along k,
 // and begin with one:
-//   static constexpr bool kHere = true;
+//   static constexpr StepSums kKind = StepSums::kScaled;
 //   static constexpr bool kEachColumn;  // else 128 columns have one scale
-//   static constexpr bool kSplits = false;
 //   __device__ float of_row(int row, int step) const;
 //   __device__ float of_column(int column, int step) const;
 // A thread loads scales some steps ahead, as the L2 takes about as long as a step; those of columns

@@ -82,10 +82,19 @@ struct NoGroups {
   }
 };
 
-// Sums are scaled by the epilogue, if at all (step_scales.cuh: those of each step of k are).
-struct NoScales {
-  static constexpr bool kHere = false, kEachColumn = false, kSplits = false;
+// How the sums of a step of k are added to the tile's.
+enum class StepSums {
+  kInPlace,  // by the tensor cores, as they multiply
+  kScaled,   // apart from them, each step's with its scales: step_scales.cuh
+  kExact,    // apart from them, those of 32-bit floats in full: exact_steps.cuh
 };
+template <StepSums kHow>
+struct SumsAre {
+  static constexpr StepSums kKind = kHow;
+  static constexpr bool kEachColumn = false;  // has a scale of its own
+};
+typedef SumsAre<StepSums::kInPlace> SumsInPlace;
+typedef SumsAre<StepSums::kExact> ExactSums;
 
 // Several products of one A in one launch, with an epilogue each: their columns lie one product
 // after the other, those of each rounded up to whole tiles (the shape's n counts them so). A tile

@@ -213,7 +213,7 @@ AttentionWriter::BuildingBlock AttentionWriter::few_block(const FewQueries& few)
 
 AttentionWriter::BuildingBlock AttentionWriter::sm90_block() const {
   if (has_words()) {
-    return {.files = {"attention", "mma", "hopper", "attention_words_sm90"},
+    return {.files = {"attention", "mma", "tf32_parts", "hopper", "attention_words_sm90"},
             .type = fmt::format("AttentionWordsSm90<{}", head_)};
   }
   BuildingBlock block{.files = {"attention", "hopper", "attention_sm90"}, .type = {}};

@@ -34,7 +34,9 @@ std::string ContractionWriter::scale_index(std::size_t which, std::string_view l
 
 void ContractionWriter::request_scales(bool together) {
   scales_ = fmt::format(
-      "  static constexpr bool kHere = true, kEachColumn = {}, kSplits = false;\n", !together);
+      "  static constexpr StepSums kKind = StepSums::kScaled;\n"
+      "  static constexpr bool kEachColumn = {};\n",
+      !together);
   const std::string step = fmt::format("(idx)step * {}", box_elements());
   constexpr std::array kFunctions = {"of_row(int row, int step)",
                                      "of_column(int column, int step)"};

@@ -200,8 +200,8 @@ void ContractionWriter::write_sm90() {
   result_.source.architecture_bound = true;
   result_.source.text +=
       groups_text() + blocks({"hopper", "stages", "rounds", "contract_sm90"}) +
-      (size.exact ? blocks({"mma", "exact_steps"}) : scales_text()) + epilogue_text() +
-      shape(tiling.group(size)) +
+      (size.exact ? blocks({"mma", "tf32_parts", "exact_steps"}) : scales_text()) +
+      epilogue_text() + shape(tiling.group(size)) +
       mapped_entry(fmt::format("ContractSm90<{}, {}, {}, {}, {}", stored_type(operand_type()),
                                tile_n, tiling.above, product_.a.across, lines_of_b(in_order)),
                    facts, ", 1", sm90_more(tiling, size));

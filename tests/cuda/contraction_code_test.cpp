@@ -488,7 +488,7 @@ TEST_CASE("attention of 32-bit floats for sm_90a compiles") {
     CAPTURE(head);
     for (const char* scores : {"PlainScores", "Mask"}) {
       check_compiles(source_of({"elements", "quick", "accumulators", "columns", "epilogue",
-                                "attention", "mma", "hopper", "attention_words_sm90"},
+                                "attention", "mma", "tf32_parts", "hopper", "attention_words_sm90"},
                                attention_words(head, head != 96, scores)),
                      "sm_90", true);
     }
