@@ -91,6 +91,7 @@ struct MatrixOf {
   static constexpr int kTileRows = kRows;
   template <typename Element, int kTileN, bool kAcross>
   using Tile = OperandTile<Element, kTileN, kAcross>;
+  template <typename Element>
   struct Windows {
     __device__ __forceinline__ Windows(int, int) {}
   };
@@ -288,7 +289,7 @@ struct ContractSm90 {
       constexpr int kShareOfA = kTileRows / kBeside;
       // Where there is no matrix the engine brings zeros, as for all that lies outside.
       const int row = rows.none ? shape.m : rows.first + (int)rank * kTileRows + beside * kShareOfA;
-      typename SourceOfB::Windows windows(
+      typename SourceOfB::template Windows<Element> windows(
           kWindowsOfA ? row : n + (int)rank * kShare, inner);
       for (int step = 0; step < steps; ++step, at.next()) {
         u8* const to = stages + at.stage * kStageBytes;

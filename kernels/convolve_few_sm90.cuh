@@ -100,7 +100,8 @@ struct ConvolveFewSm90 {
     } else if (threadIdx.x == kMultiplying + 32) {
       wait_for_previous();
       auto at = Ring::to_fill();
-      typename Windows::Windows windows(kPixelRows ? unit * kTileRows : column * kTileN, group);
+      typename Windows::template Windows<Element> windows(
+          kPixelRows ? unit * kTileRows : column * kTileN, group);
       for (int step = 0; step < first; ++step) windows.next();
       for (int step = first; step < last; ++step, at.next(), windows.next()) {
         u64* const full = ring.wait_empty(at);

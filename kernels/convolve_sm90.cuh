@@ -1,16 +1,17 @@
-// Convolutions of 16-bit elements for sm_90a, as products in contract_sm90: A are the filters, B's
-// columns the windows of the pixels of all images, one after the other; or, with WindowsA, the
-// other way round. Needs elements.cuh, quick.cuh, accumulators.cuh, columns.cuh, epilogue.cuh,
-// mma.cuh, tile_walk.cuh, hopper.cuh, stages.cuh, convolve.cuh and contract_sm90.cuh before it.
+// Convolutions of elements of 16 and 32 bits for sm_90a, as products in contract_sm90: A are the
+// filters, B's columns the windows of the pixels of all images, one after the other; or, with
+// WindowsA, the other way round. Needs elements.cuh, quick.cuh, accumulators.cuh, columns.cuh,
+// epilogue.cuh, mma.cuh, tile_walk.cuh, hopper.cuh, stages.cuh, convolve.cuh and contract_sm90.cuh
+// before it.
 //
 // An entry is that of contract_sm90, with MatrixB replaced by WindowsB<Geometry, kRows, kTapsFirst,
 // kLast>; kRows: 128, or 64 with tiles of 256 columns. kLast: the epilogue is one of a matrix whose
 // rows are pixels of all images, and whose columns are the filters, a multiple of 8 in each group.
-// Geometry: kShape, over the last two axes; the first has extent 1. k counts boxes of 64 channels,
-// in each of them the taps, in each tap its channels: kPackedLine elements, with zeros where
-// channels are missing. With kTapsFirst it counts taps, and in each of them channels: a multiple of
-// 64, or zeros where there is one tap. A's map is that of a product, B's that of windows (TensorMap
-// in backend/backend.hpp) over {channel, w, h, image}, with 64 channels and kTileN / kCluster
+// Geometry: kShape, over the last two axes; the first has extent 1. k counts boxes of 128 bytes
+// of channels, in each of them the taps, in each tap its channels: kPackedLine elements, with zeros
+// where channels are missing. With kTapsFirst it counts taps, and in each of them channels: whole
+// boxes, or zeros behind them where there is one tap. A's map is that of a product, B's that of
+// windows (TensorMap in backend/backend.hpp) over {channel, w, h, image}, with kTileN / kCluster
 // pixels in a box. An epilogue may have a Made (epilogue.cuh), and a Beside, where there are at
 // least eight pixels and a multiple of 16 filters, and kRows is 128: its operator is called with
 // the first image, may be given eight pixels of two, and so reads only what is the same for all
@@ -23,9 +24,9 @@
 
 // A box's windows: of neighbouring pixels of all images, from one tap or box of channels to the
 // next.
-template <class Geometry, bool kTapsFirst>
+template <class Geometry, bool kTapsFirst, typename Element>
 struct WindowsOf {
-  static constexpr int kBoxChannels = 64;
+  static constexpr int kBoxChannels = 128 / (int)sizeof(Element);
   static constexpr int kPixels = Geometry::kShape.pixels();
 
   int channel, w, h, image;  // where the window of a box's first pixel begins
@@ -74,7 +75,8 @@ struct WindowsA {
   static constexpr int kTileRows = kRows;
   template <typename Element, int kTileN, bool kAcross>
   using Tile = OperandTile<Element, kTileN, kAcross>;
-  typedef WindowsOf<Geometry, kTapsFirst> Windows;
+  template <typename Element>
+  using Windows = WindowsOf<Geometry, kTapsFirst, Element>;
 };
 
 template <class Geometry, int kRows, bool kTapsFirst, bool kLast>
@@ -87,7 +89,8 @@ struct WindowsB {
   template <typename Element, int kTileN, bool kAcross>
   using Tile = OperandTile<Element, kTileN, kAcross>;
 
-  typedef WindowsOf<Geometry, kTapsFirst> Windows;
+  template <typename Element>
+  using Windows = WindowsOf<Geometry, kTapsFirst, Element>;
 
   // The epilogue of a piece of the product, whose batches are groups: of the matrix of each image.
   template <int kColumns, class Epilogue>
@@ -310,17 +313,19 @@ struct ConvolvePack {
   static constexpr int kThreads = 256;
   static constexpr int kTaps = kShape.all_taps();
   static constexpr int kFilters = kShape.groups * kShape.filters;
-  static constexpr int kFilled = (kShape.channels + 63) / 64 * 64;  // channels of a filter
+  static constexpr int kBox = 128 / (int)sizeof(Element);  // channels of a step of k
+  static constexpr int kChunk = 16 / (int)sizeof(Element);
+  static constexpr int kFilled = (kShape.channels + kBox - 1) / kBox * kBox;  // of a filter
   static constexpr int kPackedLine = kFilled * kTaps;
   static constexpr int kChannels = kShape.groups * kShape.channels;
-  static constexpr int kLine = (kChannels + 7) / 8 * 8;
+  static constexpr int kLine = (kChannels + kChunk - 1) / kChunk * kChunk;
   static constexpr int kPixels = kShape.in[1] * kShape.in[2];
   // A block of the second kind has 64 channels of so many pixels of an image.
   static constexpr int kTile = kPixels > 64 ? 128 : 64;
   static constexpr int kTiles = (kPixels + kTile - 1) / kTile;
-  static constexpr int kBoxes = (kChannels + 63) / 64;
+  static constexpr int kParts = (kChannels + 63) / 64;
   static constexpr i64 kWeightBlocks = ((i64)kFilters * kFilled + kThreads - 1) / kThreads;
-  static constexpr i64 kInputBlocks = (i64)kShape.images * kTiles * kBoxes;
+  static constexpr i64 kInputBlocks = (i64)kShape.images * kTiles * kParts;
 
   // A thread has all taps of a channel: they are neighbours where they come from.
   template <class Weights>
@@ -328,32 +333,43 @@ struct ConvolvePack {
     const i64 at = block * kThreads + threadIdx.x;
     if (at >= (i64)kFilters * kFilled) return;
     const int filter = (int)(at / kFilled), channel = (int)(at % kFilled);
-    to += (i64)filter * kPackedLine + channel / 64 * (64 * kTaps) + channel % 64;
+    to += (i64)filter * kPackedLine + channel / kBox * (kBox * kTaps) + channel % kBox;
     constexpr int kOwn = kShape.channels / kTogether;  // channels
     const bool own = filter % kShape.filters / (kShape.filters / kTogether) == channel / kOwn;
     const i64 from = ((i64)filter * kOwn + channel % kOwn) * kTaps;
 #pragma unroll 9
     for (int tap = 0; tap < kTaps; ++tap) {
       const bool real = channel < kShape.channels && (kTogether == 1 || own);
-      store_as(to[tap * 64], real ? weights.weight(from + tap) : 0.0f);
+      store_as(to[tap * kBox], real ? weights.weight(from + tap) : 0.0f);
     }
   }
 
-  // An element of 64 channels of kTile pixels. Chunks of 16 bytes are permuted so that a matrix of
-  // channels_last() touches all banks once.
+  // An element of 64 channels of kTile pixels. Chunks of 16 bytes are permuted so that what
+  // channels_last() reads at a time touches all banks once.
   static __device__ __forceinline__ Element* place(Element* tile, int channel, int pixel) {
-    const int mask = (channel / 8 % 4) << 1 | (channel & 1);
-    return tile + channel * kTile + ((pixel / 8) ^ mask) * 8 + pixel % 8;
+    const int mask = kChunk == 8 ? (channel / 8 % 4) << 1 | (channel & 1) : channel / 4 % 8;
+    return tile + channel * kTile + ((pixel / kChunk) ^ mask) * kChunk + pixel % kChunk;
   }
 
   static __device__ __forceinline__ void channels_last(i64 block, const Element* x, Element* to) {
     __shared__ __align__(128) Element tile[64 * kTile];
-    const int box = (int)(block % kBoxes), first = (int)(block / kBoxes % kTiles) * kTile;
-    const int image = (int)(block / kBoxes / kTiles);
-    x += (i64)image * kStrides.image + (i64)box * 64 * kStrides.channel + first;
-    load_tile(x, min(64, kChannels - box * 64), min(kTile, kPixels - first), tile);
+    const int part = (int)(block % kParts), first = (int)(block / kParts % kTiles) * kTile;
+    const int image = (int)(block / kParts / kTiles);
+    x += (i64)image * kStrides.image + (i64)part * 64 * kStrides.channel + first;
+    load_tile(x, min(64, kChannels - part * 64), min(kTile, kPixels - first), tile);
     __syncthreads();
-    to += ((i64)image * kPixels + first) * kLine + box * 64;
+    to += ((i64)image * kPixels + first) * kLine + part * 64;
+    const int pixels = kPixels - first, channels = kLine - part * 64;
+    if constexpr (kChunk == 8) {
+      store_halves(tile, pixels, channels, to);
+    } else {
+      store_words_last(tile, pixels, channels, to);
+    }
+  }
+
+  // Eight channels of a pixel for each lane, from matrices of eight by eight.
+  static __device__ __forceinline__ void store_halves(Element* tile, int pixels, int channels,
+                                                      Element* to) {
     const int lane = threadIdx.x % 32;
     constexpr int kEach = kTile / 8 / (kThreads / 32);
     u32 words[kEach][2][4];
@@ -376,9 +392,22 @@ struct ConvolvePack {
         const int channel = half * 32 + lane % 4 * 8;
         Pack<Element, 8> pack;
         memcpy(&pack, words[i][half], 16);
-        store_words(to + (i64)pixel * kLine + channel, pack,
-                    first + pixel < kPixels && box * 64 + channel < kLine);
+        store_words(to + (i64)pixel * kLine + channel, pack, pixel < pixels && channel < channels);
       }
+    }
+  }
+
+  // Four channels of a pixel for each lane: a warp has four pixels of 32 channels.
+  static __device__ __forceinline__ void store_words_last(Element* tile, int pixels, int channels,
+                                                          Element* to) {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+#pragma unroll
+    for (int i = warp; i < kTile / 2; i += kThreads / 32) {
+      const int pixel = i / 2 * 4 + lane % 4, channel = i % 2 * 32 + lane / 4 * 4;
+      Pack<Element, 4> pack;
+#pragma unroll
+      for (int c = 0; c < 4; ++c) pack.v[c] = *place(tile, channel + c, pixel);
+      store_words(to + (i64)pixel * kLine + channel, pack, pixel < pixels && channel < channels);
     }
   }
 

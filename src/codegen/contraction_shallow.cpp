@@ -95,7 +95,7 @@ bool ContractionWriter::write_convolution_few(const Convolution& convolution) {
   }
   const TensorId weight = op_.operands[1].tensor;
   const auto weights = strides_in_memory(graph_, weight);
-  const auto few = last_few(size_of(convolution), device_);
+  const auto few = last_few(size_of(convolution, operand_type()), device_);
   if (!few || !weights || graph_.tensors[weight].type.dtype != type) return false;
   const std::string x = fmt::format("{} + {}", code_.parameters().input(op_.operands[0].tensor),
                                     convolution.strides->offset);

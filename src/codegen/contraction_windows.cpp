@@ -18,8 +18,9 @@ namespace {
 constexpr std::uint64_t kStoredBytes = 32768;
 
 // A line of the copy with channels last: 16 bytes are what the copy engine takes.
-std::uint64_t copied_line(const Convolution& convolution) {
-  return ceil_div(convolution.groups * convolution.channels, 8) * 8;
+std::uint64_t copied_line(const Convolution& convolution, DType type) {
+  const std::uint64_t chunk = 16 / bytes_of(type, 1);
+  return ceil_div(convolution.groups * convolution.channels, chunk) * chunk;
 }
 
 // What cuTensorMapEncodeIm2col takes, of two axes.
@@ -57,12 +58,13 @@ bool ContractionWriter::copies_input(const Convolution& convolution) const {
 bool ContractionWriter::gathers_windows(const Convolution& convolution) const {
   constexpr std::uint64_t kMostPixels = std::uint64_t{1} << 30U;
   const DType type = operand_type();
-  const bool halves = type == DType::kBf16 || type == DType::kF16;
-  return device_.capability == kHopper && halves && multiplies_on_tensor_cores() &&
+  const bool multiplied =
+      type == DType::kBf16 || type == DType::kF16 || type == DType::kF32 || type == DType::kTf32;
+  return device_.capability == kHopper && multiplied && multiplies_on_tensor_cores() &&
          convolution.strides && fits_window_map(convolution) &&
          (has_channels_last(convolution) || has_pixels_last(convolution)) &&
          convolution.images * convolution.pixels() <= kMostPixels &&
-         repays_gathering(size_of(convolution));
+         repays_gathering(size_of(convolution, type), std::max(1U, device_.multiprocessors));
 }
 
 MappedTensor ContractionWriter::map_of_windows(const Convolution& convolution, std::uint64_t at,
@@ -70,11 +72,12 @@ MappedTensor ContractionWriter::map_of_windows(const Convolution& convolution, s
   const Convolution::Strides& strides = *convolution.strides;
   const bool copied = copies_input(convolution);
   const auto& [outer, rows, line] = convolution.axes;
-  const std::uint64_t pixel = copied ? copied_line(convolution) : strides.at[2];
+  const std::uint64_t pixel = copied ? copied_line(convolution, operand_type()) : strides.at[2];
   const std::uint64_t in_row = copied ? pixel * number(line.in) : strides.at[1];
   const std::uint64_t image = copied ? in_row * number(rows.in) : strides.image;
   // The stride of a dimension of extent 1 is never used, but must be a multiple of 16.
-  const auto bytes = [](std::uint64_t distance) { return distance > 0 ? distance * 2 : 16; };
+  const std::uint64_t element = bytes_of(operand_type(), 1);
+  const auto bytes = [&](std::uint64_t distance) { return distance > 0 ? distance * element : 16; };
   MappedWindows windows;
   for (std::size_t i = 0; i < 2; ++i) {
     const WindowAxis& axis = convolution.axes.at(2 - i);
@@ -85,29 +88,29 @@ MappedTensor ContractionWriter::map_of_windows(const Convolution& convolution, s
   }
   return {.storage = copied ? kNone : graph_.storage_of(op_.operands[0].tensor),
           .dtype = operand_type(),
-          .offset = copied ? at : strides.offset * 2,
+          .offset = copied ? at : strides.offset * element,
           .extents = {convolution.groups * convolution.channels, number(line.in), number(rows.in),
                       convolution.images},
           .strides = {bytes(pixel), bytes(in_row), bytes(image)},
-          .box = {kBoxChannels, static_cast<std::uint32_t>(pixels), 1, 1},
+          .box = {box_elements(), static_cast<std::uint32_t>(pixels), 1, 1},
           .windows = windows};
 }
 
-std::uint64_t ContractionWriter::groups_together(const Convolution& convolution) {
-  return convolution.strides ? size_of(convolution).together() : 1;
+std::uint64_t ContractionWriter::groups_together(const Convolution& convolution) const {
+  return convolution.strides ? size_of(convolution, operand_type()).together() : 1;
 }
 
 bool ContractionWriter::takes_weights(const Convolution& convolution,
                                       std::uint64_t together) const {
   const Tensor& weight = graph_.tensors[op_.operands[1].tensor];
-  ConvolutionSize size = size_of(convolution);
+  ConvolutionSize size = size_of(convolution, operand_type());
   size.weights_last = lies_channels_last(weight);
   return together == 1 && !size.packs_weights() && weight.type.dtype == operand_type();
 }
 
 void ContractionWriter::write_convolution_sm90(const Convolution& convolution,
                                                std::uint64_t together) {
-  const ConvolutionSize all = size_of(convolution);
+  const ConvolutionSize all = size_of(convolution, operand_type());
   const ProductShape size = all.product();
   const std::uint64_t multiprocessors = std::max(1U, device_.multiprocessors);
   const std::uint64_t split = window_split(all, multiprocessors);
@@ -132,8 +135,8 @@ void ContractionWriter::write_convolution_sm90(const Convolution& convolution,
   result_.maps = {{.storage = taken ? graph_.storage_of(op_.operands[1].tensor) : kNone,
                    .dtype = operand_type(),
                    .extents = {line, convolution.filters, convolution.groups, 1},
-                   .strides = {line * 2, line * 2 * convolution.filters, 16},
-                   .box = {kBoxChannels, static_cast<std::uint32_t>(tiles.rows), 1, 1}},
+                   .strides = {line * all.bytes, line * all.bytes * convolution.filters, 16},
+                   .box = {box_elements(), static_cast<std::uint32_t>(tiles.rows), 1, 1}},
                   map_of_windows(convolution, weights, tiles.columns / tiles.cluster)};
   // All filters of a few pixels follow each other: their windows stay in the L2, as weights do.
   product_ = {.m = convolution.filters,
@@ -146,8 +149,7 @@ void ContractionWriter::write_convolution_sm90(const Convolution& convolution,
       fmt::format("WindowsB<Geometry, {}, {}, {}>", tiles.rows, taken, last);
   result_.source.architecture_bound = true;
   result_.source.text +=
-      blocks({"mma", "hopper", "stages", "rounds", "contract_sm90", "convolve_sm90"}) +
-      (split > 1 ? blocks({"convolve_few_sm90"}) : "") + epilogue_.text() +
+      gathering_blocks() + (split > 1 ? blocks({"convolve_few_sm90"}) : "") + epilogue_.text() +
       operands_struct(functions) +
       (split > 1 ? small_entry({.split = split}, windows) : window_entry(tiles, windows));
   if (!taken || copies_input(convolution)) {
@@ -158,13 +160,14 @@ void ContractionWriter::write_convolution_sm90(const Convolution& convolution,
 // Room for copies of the weights, if these are not taken as they lie, and of the input behind them;
 // returns where that begins.
 std::uint64_t ContractionWriter::reserve_windows(const Convolution& convolution, bool taken) {
+  const ConvolutionSize size = size_of(convolution, operand_type());
   const std::uint64_t all = convolution.groups * convolution.filters;
   const std::uint64_t weights =
-      taken ? 0 : ceil_div(all * size_of(convolution).product().k * 2, 256) * 256;
-  const std::uint64_t input =
-      copies_input(convolution)
-          ? convolution.images * pixels_of_input(convolution) * copied_line(convolution) * 2
-          : 0;
+      taken ? 0 : ceil_div(all * size.product().k * size.bytes, 256) * 256;
+  const std::uint64_t input = copies_input(convolution)
+                                  ? convolution.images * pixels_of_input(convolution) *
+                                        copied_line(convolution, operand_type()) * size.bytes
+                                  : 0;
   result_.packed_at = epilogue_.reserve(weights + input);
   return weights;
 }
@@ -173,9 +176,10 @@ std::uint64_t ContractionWriter::reserve_windows(const Convolution& convolution,
 ContractionWriter::RowTiles ContractionWriter::row_tiles(std::uint64_t split, bool copies) {
   if (split > 1) return {.small = SmallTiles{.split = split}};
   std::vector<SmallTiles> small;
-  if (!copies) small = small_tiles(product_.shape(), device_);
+  const ProductShape size = in_halves(product_.shape(), operand_type());
+  if (!copies && bytes_of(operand_type(), 1) == 2) small = small_tiles(size, device_);
   const std::vector<ProductTiling> wide =
-      product_tilings(product_.shape(), std::max(1U, device_.multiprocessors), reads_elsewhere());
+      product_tilings(size, std::max(1U, device_.multiprocessors), reads_elsewhere());
   const std::size_t way = tiling_of(small.size() + wide.size());
   if (way < small.size()) return {.small = small[way]};
   return {.wide = wide[way - small.size()]};
@@ -186,7 +190,8 @@ ContractionWriter::RowTiles ContractionWriter::row_tiles(std::uint64_t split, bo
 void ContractionWriter::write_convolution_rows(const Convolution& convolution,
                                                std::uint64_t together, std::uint64_t split) {
   const std::uint64_t filters = convolution.groups * convolution.filters;
-  const std::uint64_t k = size_of(convolution).product().k;
+  const ConvolutionSize size = size_of(convolution, operand_type());
+  const std::uint64_t k = size.product().k;
   const std::string functions = weights_of_convolution();
   const std::string x = code_.parameters().input(op_.operands[0].tensor);
   const MatrixProduct last = product_of_pixels_last(convolution);
@@ -220,16 +225,15 @@ void ContractionWriter::write_convolution_rows(const Convolution& convolution,
                   {.storage = taken ? graph_.storage_of(op_.operands[1].tensor) : kNone,
                    .dtype = operand_type(),
                    .extents = {line, 2, filters / 8, 4},
-                   .strides = {line * 2, line * 16, line * 4},
-                   .box = {kBoxChannels, 2, 4, 4}}};
+                   .strides = {line * size.bytes, line * size.bytes * 8, line * size.bytes * 2},
+                   .box = {box_elements(), 2, 4, 4}}};
   const std::string high =
       !tiles.small && tiles.wide.width.high() ? fmt::format(", {}", tiles.wide.width.rows) : "";
   const std::string source = matrix ? matrix_source(tiles.wide.width)
                                     : fmt::format("WindowsA<Geometry, {}{}>", taken, high);
   result_.source.architecture_bound = true;
   result_.source.text +=
-      blocks({"mma", "hopper", "stages", "rounds", "contract_sm90", "convolve_sm90"}) +
-      (tiles.small ? blocks({"convolve_few_sm90"}) : "") + epilogue_.text() +
+      gathering_blocks() + (tiles.small ? blocks({"convolve_few_sm90"}) : "") + epilogue_.text() +
       operands_struct(functions) +
       (tiles.small ? small_entry(*tiles.small, source) : row_entry(tiles.wide, source));
   if (!taken || copies_input(convolution)) {
@@ -237,20 +241,32 @@ void ContractionWriter::write_convolution_rows(const Convolution& convolution,
   }
 }
 
+std::string ContractionWriter::gathering_blocks() const {
+  return blocks({"mma", "hopper", "stages", "rounds", "contract_sm90"}) +
+         (operand_type() == DType::kF32 ? blocks({"tf32_parts", "exact_steps"}) : "") +
+         blocks({"convolve_sm90"});
+}
+
+std::string_view ContractionWriter::exact_sums() const {
+  return operand_type() == DType::kF32 ? ", NoGroups, ExactSums" : "";
+}
+
 // And how it is launched.
 std::string ContractionWriter::row_entry(const ProductTiling& tiling, const std::string& pixels) {
-  const ProductShape size = product_.shape();
-  const KernelFacts facts = sm90_facts(tiling, product_.shape());
+  const ProductShape size = in_halves(product_.shape(), operand_type());
+  const KernelFacts facts = sm90_facts(tiling, size);
   std::string text =
       shape(tiling.group(size)) +
       mapped_entry(fmt::format("ContractSm90<{}, {}, {}, 0, LinesOfB::kInOrder",
-                               name_of(operand_type()), tiling.width.columns, tiling.above),
-                   facts, ", 1", fmt::format(", {}, NoPrologue, {}", pixels, tiling.beside));
+                               stored_type(operand_type()), tiling.width.columns, tiling.above),
+                   facts, ", 1",
+                   fmt::format(", {}, NoPrologue, {}{}", pixels, tiling.beside, exact_sums()));
   facts.launch(result_);
   result_.blocks = sm90_blocks(tiling, size);
   result_.schedule = fmt::format("wgmma over {}, tiles of {} x {}",
                                  pixels.starts_with("Matrix") ? "pixels" : "windows",
                                  tiling.width.rows, tiling.width.columns);
+  if (size.exact) result_.schedule += ", three products each";
   if (tiling.blocks() > 2) result_.persistent_cluster = static_cast<unsigned>(tiling.blocks());
   if (tiling.blocks() > 1) {
     result_.schedule += fmt::format(", {} x {} in clusters", tiling.above, tiling.beside);
@@ -265,7 +281,7 @@ std::string ContractionWriter::small_entry(const SmallTiles& tiles, const std::s
                           .shared_bytes = tiles.shared_bytes(epilogue_.terms()),
                           .tile_rows = tiles.rows,
                           .tile_columns = tiles.columns,
-                          .tile_depth = kBoxChannels,
+                          .tile_depth = box_elements(),
                           .blocks_per_cluster = tiles.split};
   std::string text =
       shape(units) +
@@ -286,43 +302,50 @@ std::string ContractionWriter::small_entry(const SmallTiles& tiles, const std::s
 
 // And how it is launched.
 std::string ContractionWriter::window_entry(const WindowTiles& tiles, const std::string& windows) {
+  const ProductShape size = in_halves(product_.shape(), operand_type());
+  const TileWidth width{.columns = tiles.columns, .rows = tiles.rows};
   const std::uint64_t units = ceil_div(product_.m, tiles.rows * tiles.cluster);
   const std::uint64_t clusters = units * ceil_div(product_.n, tiles.columns) * product_.inner;
   const KernelFacts facts{.threads = 384,
-                          .shared_bytes = tiles.stages * ((tiles.rows + tiles.columns) * 128 + 16) +
+                          .shared_bytes = tiles.stages * width.stage_bytes(size) +
                                           (epilogue_.stored_outside() ? kStoredBytes : 0),
                           .tile_rows = tiles.rows,
                           .tile_columns = tiles.columns,
-                          .tile_depth = kBoxChannels,
+                          .tile_depth = box_elements(),
                           .blocks_per_cluster = tiles.cluster};
   const std::uint64_t running = std::max(1U, device_.multiprocessors) / tiles.cluster;
   std::string text =
       shape(units) +
       mapped_entry(fmt::format("ContractSm90<{}, {}, {}, 0, LinesOfB::kAlong",
-                               name_of(operand_type()), tiles.columns, tiles.cluster),
-                   facts, ", 1", ", " + windows);
+                               stored_type(operand_type()), tiles.columns, tiles.cluster),
+                   facts, ", 1",
+                   size.exact ? fmt::format(", {}, NoPrologue, 1{}", windows, exact_sums())
+                              : ", " + windows);
   facts.launch(result_);
   result_.blocks = tiles.cluster * std::min(std::max<std::uint64_t>(1, running), clusters);
   result_.schedule = fmt::format("wgmma over windows, tiles of {} x {}", tiles.rows, tiles.columns);
+  if (size.exact) result_.schedule += ", three products each";
   return text;
 }
 
 // The entry that puts the weights in the order of the tiles, and the input's channels last.
 void ContractionWriter::write_window_packing(const Convolution& convolution, std::uint64_t together,
                                              const std::string& x, std::uint64_t input_at) {
-  const std::string_view element = name_of(operand_type());
+  const std::string_view element = stored_type(operand_type());
+  const ConvolutionSize size = size_of(convolution, operand_type());
   const std::uint64_t filters = convolution.groups * convolution.filters;
   const bool taken = takes_weights(convolution, together);
   std::uint64_t blocks =
       taken ? 0
-            : ceil_div(filters * ceil_div(convolution.channels, kBoxChannels) * kBoxChannels,
+            : ceil_div(filters * ceil_div(convolution.channels, size.box()) * size.box(),
                        kPackThreads);
   const std::uint64_t in = pixels_of_input(convolution);
   const Convolution::Strides& strides = *convolution.strides;
-  const std::uint64_t bits = 8 | in | strides.offset | strides.image | strides.channel;
+  const std::uint64_t bits =
+      16 / size.bytes | in | strides.offset | strides.image | strides.channel;
   const std::uint64_t align = bits & (~bits + 1);
   const std::uint64_t image = convolution.groups * convolution.channels * in;
-  const bool flat = in <= 64 && align < 8 && strides.channel == in &&
+  const bool flat = size.bytes == 2 && in <= 64 && align < 8 && strides.channel == in &&
                     (strides.offset | strides.image | image) % 8 == 0;
   result_.source.text += fmt::format("typedef ConvolvePack<Geometry, {}, {}, {}, {}> Packing;\n",
                                      element, together, align, flat);
@@ -337,7 +360,7 @@ void ContractionWriter::write_window_packing(const Convolution& convolution, std
   }
   if (copies_input(convolution)) {
     body += fmt::format("\n  Packing::channels_last(blockIdx.x - {}, {} + {}, packed + {});",
-                        blocks, x, strides.offset, input_at / 2);
+                        blocks, x, strides.offset, input_at / size.bytes);
     blocks += convolution.images * ceil_div(in, in > 64 ? 128 : 64) *
               ceil_div(convolution.groups * convolution.channels, 64);
     result_.gaps.more_writes =

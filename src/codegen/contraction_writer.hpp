@@ -166,7 +166,7 @@ class ContractionWriter {
   void write_convolution_sm80(const Convolution& convolution);
   std::optional<MatrixProduct> pixels_in_copies() const;
   void write_convolution_pixels(const Convolution& convolution);
-  static std::uint64_t groups_together(const Convolution& convolution);
+  std::uint64_t groups_together(const Convolution& convolution) const;
   bool gathers_windows(const Convolution& convolution) const;
   bool copies_input(const Convolution& convolution) const;
   // `together`: groups that were merged to one of these.
@@ -174,6 +174,9 @@ class ContractionWriter {
   void write_convolution_rows(const Convolution& convolution, std::uint64_t together,
                               std::uint64_t split);
   std::uint64_t reserve_windows(const Convolution& convolution, bool taken);
+  std::string gathering_blocks() const;
+  // What follows the blocks side by side of contract_sm90's parameters.
+  std::string_view exact_sums() const;
   std::string row_entry(const ProductTiling& tiling, const std::string& pixels);
   // Tiles whose rows are pixels: small ones, or else wide ones of contract_sm90.
   struct RowTiles {

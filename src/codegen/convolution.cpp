@@ -132,7 +132,7 @@ bool has_channels_last(const Convolution& convolution) {
   return lies_in_eights(*convolution.strides) && convolution.strides->at[2] != 0;
 }
 
-ConvolutionSize size_of(const Convolution& convolution) {
+ConvolutionSize size_of(const Convolution& convolution, DType type) {
   return {.images = convolution.images,
           .groups = convolution.groups,
           .channels = convolution.channels,
@@ -141,7 +141,9 @@ ConvolutionSize size_of(const Convolution& convolution) {
           .in = pixels_of_input(convolution),
           .out = convolution.pixels(),
           .channels_last = has_channels_last(convolution),
-          .weights_last = false};
+          .weights_last = false,
+          .bytes = bytes_of(type, 1),
+          .exact = type == DType::kF32};
 }
 
 namespace {

@@ -60,7 +60,7 @@ bool lies_in_eights(const Convolution::Strides& strides);
 // The same of an input, which the copy engine can gather from as it lies.
 bool has_channels_last(const Convolution& convolution);
 // Of an input that has strides.
-ConvolutionSize size_of(const Convolution& convolution);
+ConvolutionSize size_of(const Convolution& convolution, DType type);
 
 // The product that a convolution is whose windows are single elements, side by side: nothing
 // otherwise, or where views break the operands' lines up.

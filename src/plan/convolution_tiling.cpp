@@ -77,20 +77,26 @@ std::uint64_t images_of_block(const PlaneShape& shape, const PlaneBands& bands,
   return found;
 }
 
+// Whether there are so many multiprocessors for each tile of 128 x 128.
+bool has_few_tiles(const ProductShape& product, std::uint64_t each, std::uint64_t multiprocessors) {
+  return ceil_div(product.m, kTileRows) * ceil_div(product.n, kTileRows) * product.batches * each <=
+         multiprocessors;
+}
+
 }  // namespace
 
 ProductShape ConvolutionSize::product() const {
   return {.m = filters,
           .n = images * out,
-          .k = ceil_div(channels, kBoxChannels) * kBoxChannels * taps,
+          .k = ceil_div(channels, box()) * box() * taps,
           .batches = groups};
 }
 
 // Another input would be copied first, and has other kernels that are as fast.
 std::uint64_t ConvolutionSize::together() const {
   constexpr std::uint64_t kFewest = 4;
-  if (!channels_last || groups == 1 || channels < kFewest || kBoxChannels % channels != 0) return 1;
-  const std::uint64_t count = kBoxChannels / channels;
+  if (!channels_last || groups == 1 || channels < kFewest || box() % channels != 0) return 1;
+  const std::uint64_t count = box() / channels;
   return groups % count == 0 ? count : 1;
 }
 
@@ -102,24 +108,30 @@ ConvolutionSize ConvolutionSize::merged() const {
   return size;
 }
 
-bool repays_gathering(const ConvolutionSize& size) {
+// Tiles of 32-bit elements have 128 filters, and no blocks share their k: four that do are faster
+// in tiles of convolve_sm80.
+bool repays_gathering(const ConvolutionSize& size, std::uint64_t multiprocessors) {
   constexpr std::uint64_t kFewChannels = 32;
   constexpr std::uint64_t kFewFilters = 32;
   constexpr std::uint64_t kFewUses = 128;  // products that an element of the input takes part in
   // Without a copy, of windows of several elements and of single ones, and of filters.
   constexpr std::uint64_t kFewOfWindows = 48, kFewOfSingle = 8, kLeastFilters = 8;
   const std::uint64_t uses = size.filters * size.taps * size.out;
+  if (size.bytes > 2 &&
+      (size.filters <= kTileRows / 2 || has_few_tiles(size.product(), 4, multiprocessors))) {
+    return false;
+  }
   if (size.channels_last && size.groups == 1 && size.filters >= kLeastFilters &&
       size.channels >= (size.taps > 1 ? kFewOfWindows : kFewOfSingle)) {
     return true;
   }
   return size.channels >= kFewChannels && size.filters > kFewFilters &&
-         (size.groups == 1 || size.channels % kBoxChannels == 0) &&
+         (size.groups == 1 || size.channels % size.box() == 0) &&
          (size.channels_last || uses >= kFewUses * size.in);
 }
 
 bool leaves_through_shared(const ConvolutionSize& size) {
-  return size.out >= 8 && size.out % 8 != 0 && size.filters % 16 == 0 &&
+  return size.bytes == 2 && size.out >= 8 && size.out % 8 != 0 && size.filters % 16 == 0 &&
          size.filters > kTileRows / 2;
 }
 
@@ -135,6 +147,7 @@ bool has_pixel_rows(const ConvolutionSize& size) {
 WindowTiles window_tiles(const ConvolutionSize& size, bool through_shared,
                          std::uint64_t multiprocessors) {
   const ProductShape product = size.product();
+  if (size.exact) return {.columns = 128, .stages = 4, .cluster = product.m > kTileRows ? 2U : 1U};
   if (product.m <= kTileRows / 2) return {.rows = kTileRows / 2, .columns = 256, .stages = 5};
   if (product.m > kTileRows) {
     const std::uint64_t clusters = std::max<std::uint64_t>(1, multiprocessors / 2);
@@ -156,12 +169,10 @@ std::uint64_t window_split(const ConvolutionSize& size, std::uint64_t multiproce
   constexpr std::uint64_t kMostSplit = 4;
   constexpr std::uint64_t kLeastSteps = 3;  // of a block
   const ProductShape product = size.product();
-  const auto tiles = [&](std::uint64_t rows, std::uint64_t columns) {
-    return ceil_div(product.m, rows) * ceil_div(product.n, columns) * product.batches;
-  };
   std::uint64_t split = 1;
-  if (tiles(kTileRows, kTileRows) * 2 > multiprocessors) return split;
-  const std::uint64_t all = tiles(64, 64), steps = product.k / kBoxChannels;
+  if (size.bytes > 2 || !has_few_tiles(product, 2, multiprocessors)) return split;
+  const std::uint64_t all = ceil_div(product.m, 64) * ceil_div(product.n, 64) * product.batches;
+  const std::uint64_t steps = product.k / size.box();
   while (split < kMostSplit && all * split * 2 <= multiprocessors &&
          steps >= kLeastSteps * split * 2) {
     split *= 2;

@@ -186,7 +186,7 @@ double product_cycles(const ProductShape& product, std::uint64_t multiprocessors
 // blocks side by side share what they make.
 ProductTiling made_tiling(const ProductShape& product);
 
-// A convolution of 16-bit elements whose windows the copy engine could gather (convolve_sm90).
+// A convolution whose windows the copy engine could gather (convolve_sm90).
 struct ConvolutionSize {
   std::uint64_t images = 1;
   std::uint64_t groups = 1;
@@ -197,7 +197,11 @@ struct ConvolutionSize {
   std::uint64_t out = 1;
   bool channels_last = false;  // in the input; otherwise it is copied first
   bool weights_last = false;   // likewise
+  std::uint64_t bytes = 2;     // of an element
+  bool exact = false;          // as for ProductShape
 
+  // Channels that a step of k has of a tap.
+  std::uint64_t box() const { return kBoxBytes / bytes; }
   // That of the filters and of what the windows of all pixels cover; boxes of channels are filled
   // up with zeros.
   ProductShape product() const;
@@ -207,14 +211,16 @@ struct ConvolutionSize {
   // With those groups as one.
   ConvolutionSize merged() const;
   // Whether the weights are copied first: not where they lie as the tiles take them.
-  bool packs_weights() const { return !weights_last || channels % (taps > 1 ? 64 : 8) != 0; }
+  bool packs_weights() const {
+    return !weights_last || channels % (taps > 1 ? box() : 16 / bytes) != 0;
+  }
 };
-constexpr std::uint64_t kBoxChannels = 64;
+constexpr std::uint64_t kBoxChannels = 64;  // of 16-bit elements
 // With fewer in an image, the tiles of a product for each image are mostly empty.
 constexpr std::uint64_t kFewPixels = 192;
 
 // Whether arithmetic takes longer than to copy the input, and tiles are not mostly empty.
-bool repays_gathering(const ConvolutionSize& size);
+bool repays_gathering(const ConvolutionSize& size, std::uint64_t multiprocessors);
 
 // Whether lines of its pixels are no whole words, so that they should be put together in shared
 // memory on their way to memory (store_flat in convolve_sm90.cuh).

@@ -107,19 +107,24 @@ ConvolutionSize size_of(const OpGraph& graph, const Op& op) {
           .in = elements_from(x.type.shape, 2),
           .out = elements_from(graph.tensors[op.outputs[0]].type.shape, 2),
           .channels_last = !x.maps.empty(),
-          .weights_last = lies_channels_last(graph.tensors[op.operands[1].tensor])};
+          .weights_last = lies_channels_last(graph.tensors[op.operands[1].tensor]),
+          .bytes = bytes_of(x.type.dtype, 1),
+          .exact = x.type.dtype == DType::kF32};
 }
 
 bool gathers_windows(const OpGraph& graph, const Op& op, const ConvolutionSize& size,
                      const Device& device) {
   constexpr std::size_t kMostAxes = 4;
   const Tensor& x = graph.tensors[op.operands[0].tensor];
-  const bool halves = x.type.dtype == DType::kBf16 || x.type.dtype == DType::kF16;
+  const DType type = x.type.dtype;
+  const bool multiplied =
+      type == DType::kBf16 || type == DType::kF16 || type == DType::kF32 || type == DType::kTf32;
   // Single elements whose lines the copy engine takes are products as they lie.
+  const std::uint64_t whole = size.exact ? 4 : 8;
   const bool product = size.taps == 1 && size.in == size.out && size.out >= kFewPixels &&
-                       size.out % 8 == 0 && size.channels % 8 == 0 && !size.channels_last;
-  return device.capability == kHopper && halves && x.type.shape.size() <= kMostAxes && !product &&
-         repays_gathering(size);
+                       size.out % whole == 0 && size.channels % whole == 0 && !size.channels_last;
+  return device.capability == kHopper && multiplied && x.type.shape.size() <= kMostAxes &&
+         !product && repays_gathering(size, std::max(1U, device.multiprocessors));
 }
 
 // Whether a warpgroup copies the pixels of single elements (convolve_pixels_sm90).
@@ -287,6 +292,7 @@ void add_gathered(const ConvolutionSize& size, const Device& device, KernelWork&
   constexpr double kStart = 1300;       // cycles of a tile
   constexpr double kShared = 2000;      // more of a shared one, whose epilogue is not hidden
   constexpr double kOdd = 6000;         // more, where pixels are stored one by one
+  constexpr double kOddExact = 14000;   // likewise, in tiles whose epilogue is not hidden
   constexpr double kLeaves = 2000;      // more, where they leave through shared memory
   constexpr double kExposed = 8000;     // the same of a shared tile
   constexpr double kNarrow = 1.11;      // lower clock, where more is fetched
@@ -308,23 +314,29 @@ void add_gathered(const ConvolutionSize& size, const Device& device, KernelWork&
   const double odd = leaves_through_shared(size) ? (shared ? kExposed : kLeaves)
                      : size.out % 4 != 0         ? kOdd
                                                  : 0;
-  const double tile = number(product.k / kBoxChannels) * std::max(multiply, fetch) + kStart +
+  const double tile = number(product.k / size.box()) * std::max(multiply, fetch) + kStart +
                       (shared ? kShared : 0) + odd;
   const std::uint64_t split = window_split(size, streams);
   // What comes with its channels last leaves so, too, as a product whose rows are pixels.
   const ProductShape rows{
       .m = product.n, .n = product.m, .k = product.k, .batches = product.batches};
+  const auto halves = [&](const ProductShape& shape) {
+    return in_halves(shape, size.bytes, size.exact);
+  };
   const bool pixel_rows = size.channels_last && size.filters % 8 == 0 && has_pixel_rows(size);
   const double cycles =
-      split > 1    ? number(product.k / kBoxChannels) / number(split) * kSplitStep + kSplitStart
-      : pixel_rows ? product_cycles(rows, streams, false) / kCool
+      split > 1    ? number(product.k / size.box()) / number(split) * kSplitStep + kSplitStart
+      : pixel_rows ? product_cycles(halves(rows), streams, false) / kCool
+      : size.exact ? product_cycles(halves(product), streams, false) / kCool +
+                         (size.out % 4 != 0 ? rounds_of_windows * kOddExact : 0)
                    : rounds_of_windows * tile;
   work.compute_us = cycles / (constants.tensor_clock_ghz.value * kGiga);
   if (pixel_rows && split == 1) work.fixed_us += kOfProduct;
   if (size.channels_last && !size.packs_weights()) return;
   work.fixed_us += constants.launch_us.value;
-  if (size.packs_weights()) work.dram_write += number(product.m * product.batches * product.k) * 2;
-  if (!size.channels_last) add_copy_of_input(size, 2, 1, device, work);
+  if (size.packs_weights())
+    work.dram_write += number(product.m * product.batches * product.k * size.bytes);
+  if (!size.channels_last) add_copy_of_input(size, number(size.bytes), 1, device, work);
 }
 
 // Bytes of x that arrive beside those that count: elements between strided ones that share their

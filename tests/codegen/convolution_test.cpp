@@ -117,6 +117,37 @@ TEST_CASE("the kernel depends on filters, channels and windows") {
         "windows without tensor cores, 4 filters x 8 pixels per thread");
 }
 
+TEST_CASE("windows of 32-bit floats are gathered where tiles of 128 filters fill the chip") {
+  const auto kernel = [](const std::string& x, const std::string& w, const std::string& type,
+                         const std::string& more = R"(, "padding": 1)") {
+    return generated(graph_of(list(x, w, more, "", "conv2d", type)), {0});
+  };
+  const GeneratedKernel exact = kernel("[56, 256, 14, 14]", "[256, 256, 3, 3]", "f32");
+  CHECK(exact.schedule == "wgmma over windows, tiles of 128 x 128, three products each");
+  // The filters, the windows and what tf32 misses of those; half of the windows for each block.
+  CHECK(exact.shared_bytes == 4 * (3 * 16384 + 24));
+  CHECK(exact.maps[0].box == std::array<std::uint32_t, 4>{32, 128, 1, 1});
+  CHECK(exact.maps[1].box == std::array<std::uint32_t, 4>{32, 64, 1, 1});
+  CHECK(exact.maps[1].dtype == DType::kF32);
+  CHECK(exact.maps[1].strides[0] == 256 * 4);
+  // Both copies: the filters in steps of 32 channels, and the input with its channels last.
+  CHECK(exact.packing);
+  CHECK(exact.workspace_bytes >= (256 * 256 * 9 + 56 * 196 * 256) * 4);
+
+  const GeneratedKernel once = kernel("[56, 256, 14, 14]", "[256, 256, 3, 3]", "tf32");
+  CHECK(once.schedule == "wgmma over windows, tiles of 128 x 128");
+  CHECK(once.maps[1].dtype == DType::kTf32);
+  CHECK(once.maps[1].box == std::array<std::uint32_t, 4>{32, 64, 1, 1});
+
+  // 13 x 2 tiles for 132 multiprocessors: four blocks share the depth of each. 64 filters would
+  // leave half of a tile empty.
+  CHECK(kernel("[8, 256, 14, 14]", "[256, 256, 3, 3]", "f32").schedule ==
+        "mma over windows, tiles of 128 x 128, 4 blocks share k");
+  CHECK(kernel("[17, 256, 14, 14]", "[256, 256, 3, 3]", "f32").schedule == exact.schedule);
+  CHECK(kernel("[56, 64, 56, 56]", "[64, 64, 3, 3]", "f32").schedule ==
+        "mma over windows, tiles of 64 x 256");
+}
+
 TEST_CASE("windows of single elements are products of matrices, which the library has, too") {
   const OpGraph graph = graph_of(list("[4, 64, 16, 16]", "[128, 32, 1, 1]", R"(, "groups": 2)"));
   const auto product = product_of_pixels(graph, graph.ops[0]);
