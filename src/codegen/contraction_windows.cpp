@@ -58,9 +58,7 @@ bool ContractionWriter::copies_input(const Convolution& convolution) const {
 bool ContractionWriter::gathers_windows(const Convolution& convolution) const {
   constexpr std::uint64_t kMostPixels = std::uint64_t{1} << 30U;
   const DType type = operand_type();
-  const bool multiplied =
-      type == DType::kBf16 || type == DType::kF16 || type == DType::kF32 || type == DType::kTf32;
-  return device_.capability == kHopper && multiplied && multiplies_on_tensor_cores() &&
+  return device_.capability == kHopper && has_window_tiles(type) && multiplies_on_tensor_cores() &&
          convolution.strides && fits_window_map(convolution) &&
          (has_channels_last(convolution) || has_pixels_last(convolution)) &&
          convolution.images * convolution.pixels() <= kMostPixels &&

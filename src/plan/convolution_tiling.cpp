@@ -108,6 +108,12 @@ ConvolutionSize ConvolutionSize::merged() const {
   return size;
 }
 
+bool ConvolutionSize::has_pixel_products() const {
+  const std::uint64_t whole = exact ? 4 : 8;  // elements
+  return taps == 1 && in == out && out >= kFewPixels && out % whole == 0 && channels % whole == 0 &&
+         !channels_last;
+}
+
 // Tiles of 32-bit elements have 128 filters, and no blocks share their k: four that do are faster
 // in tiles of convolve_sm80.
 bool repays_gathering(const ConvolutionSize& size, std::uint64_t multiprocessors) {

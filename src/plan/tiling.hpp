@@ -210,6 +210,9 @@ struct ConvolutionSize {
   std::uint64_t together() const;
   // With those groups as one.
   ConvolutionSize merged() const;
+  // Whether single elements are products of matrices, an image each: their lines are what the copy
+  // engine takes, and no tile is mostly empty.
+  bool has_pixel_products() const;
   // Whether the weights are copied first: not where they lie as the tiles take them.
   bool packs_weights() const {
     return !weights_last || channels % (taps > 1 ? box() : 16 / bytes) != 0;
@@ -218,6 +221,11 @@ struct ConvolutionSize {
 constexpr std::uint64_t kBoxChannels = 64;  // of 16-bit elements
 // With fewer in an image, the tiles of a product for each image are mostly empty.
 constexpr std::uint64_t kFewPixels = 192;
+
+// Element types whose windows it gathers.
+inline bool has_window_tiles(DType type) {
+  return type == DType::kBf16 || type == DType::kF16 || type == DType::kF32 || type == DType::kTf32;
+}
 
 // Whether arithmetic takes longer than to copy the input, and tiles are not mostly empty.
 bool repays_gathering(const ConvolutionSize& size, std::uint64_t multiprocessors);

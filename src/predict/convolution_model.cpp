@@ -61,18 +61,15 @@ std::optional<double> few_tiles_us(DType type, const ConvolutionSize& size, cons
 
 // Microseconds of single elements of 32-bit floats, as products of matrices.
 std::optional<double> singles_us(DType type, const ConvolutionSize& size, const Device& device) {
-  constexpr std::uint64_t kPiece = 4, kBytes = 4;
-  const bool product = type == DType::kF32 && ours_on_tensor_cores(type, device) &&
-                       size.groups == 1 && size.taps == 1 && size.in == size.out &&
-                       size.out >= kFewPixels && size.out % kPiece == 0 &&
-                       size.channels % kPiece == 0 && !size.channels_last;
-  if (!product) return std::nullopt;
+  if (!size.exact || !ours_on_tensor_cores(type, device) || !size.has_pixel_products()) {
+    return std::nullopt;
+  }
   const ProductShape shape{.m = size.filters,
                            .n = size.out,
                            .k = size.channels,
-                           .batches = size.images,
+                           .batches = size.images * size.groups,
                            .b_across = true};
-  const MmaOperands operands{.kind = MmaKind::kExact, .bytes = kBytes};
+  const MmaOperands operands{.kind = MmaKind::kExact, .bytes = size.bytes};
   const bool wgmma = device.capability == kHopper && !beats_wgmma(shape, operands, device, false);
   const double cycles =
       wgmma ? product_cycles(in_halves(shape, type), std::max(1U, device.multiprocessors), false)
@@ -116,15 +113,9 @@ bool gathers_windows(const OpGraph& graph, const Op& op, const ConvolutionSize& 
                      const Device& device) {
   constexpr std::size_t kMostAxes = 4;
   const Tensor& x = graph.tensors[op.operands[0].tensor];
-  const DType type = x.type.dtype;
-  const bool multiplied =
-      type == DType::kBf16 || type == DType::kF16 || type == DType::kF32 || type == DType::kTf32;
-  // Single elements whose lines the copy engine takes are products as they lie.
-  const std::uint64_t whole = size.exact ? 4 : 8;
-  const bool product = size.taps == 1 && size.in == size.out && size.out >= kFewPixels &&
-                       size.out % whole == 0 && size.channels % whole == 0 && !size.channels_last;
-  return device.capability == kHopper && multiplied && x.type.shape.size() <= kMostAxes &&
-         !product && repays_gathering(size, std::max(1U, device.multiprocessors));
+  return device.capability == kHopper && has_window_tiles(x.type.dtype) &&
+         x.type.shape.size() <= kMostAxes && !size.has_pixel_products() &&
+         repays_gathering(size, std::max(1U, device.multiprocessors));
 }
 
 // Whether a warpgroup copies the pixels of single elements (convolve_pixels_sm90).
