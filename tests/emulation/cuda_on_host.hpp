@@ -1,23 +1,20 @@
-// CUDA's built-ins on the host, for kernels that its C++ compiler compiles (translation.cpp). A
-// block is a thread of the operating system, and its threads are fibers: one runs until it waits
-// for others. Compiled before the text of each kernel; the tests do not include it.
+// CUDA's built-ins on the host, for kernels that its C++ compiler compiles (translation.cpp).
+// Compiled before the text of each kernel; the tests do not include it.
 #pragma once
 
 #include <math.h>
-#include <setjmp.h>
-#include <ucontext.h>
+#include <sched.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
-#include <thread>
+#include <type_traits>
 #include <utility>
-#include <vector>
+
+#include "blocks.hpp"
 
 #define __device__
 #define __global__
@@ -42,174 +39,7 @@ struct alignas(8) float2 {
 struct alignas(16) float4 {
   float x, y, z, w;
 };
-struct Dimensions {
-  unsigned x = 1, y = 1, z = 1;
-};
-
 namespace host {
-
-constexpr unsigned kWarp = 32;
-
-// A thread of the block. `moved` is what it hands to the others of its warp.
-struct Fiber {
-  Dimensions place;
-  ucontext_t context;  // that it begins with; from then on it jumps, without a system call
-  bool begun = false;
-  jmp_buf position;
-  std::unique_ptr<char[]> stack;
-  bool done = false;
-  std::uint64_t moved = 0;
-};
-
-// Threads that wait for each other, as often as they like.
-struct Barrier {
-  unsigned expected = 0, arrived = 0, turn = 0;
-};
-
-// `asking` which of its lanes are side by side; the others that run have to ask, too, or to wait.
-struct Warp {
-  Barrier barrier;
-  unsigned lanes = 0, asking = 0, elsewhere = 0, turn = 0;
-  bool whole = false;
-};
-
-struct Block {
-  Dimensions place, grid, size;
-  std::vector<Fiber> fibers;
-  std::vector<Warp> warps;
-  Barrier all;
-  Barrier named[16];
-  Fiber* running = nullptr;
-  ucontext_t start;
-  jmp_buf scheduler;
-  void (*entry)(void**) = nullptr;
-  void** arguments = nullptr;
-  std::vector<char> dynamic;
-};
-inline thread_local Block* block = nullptr;
-
-inline void yield() {
-  if (_setjmp(block->running->position) == 0) _longjmp(block->scheduler, 1);
-}
-
-inline void resume(Fiber& fiber) {
-  block->running = &fiber;
-  if (_setjmp(block->scheduler) != 0) return;
-  if (fiber.begun) _longjmp(fiber.position, 1);
-  fiber.begun = true;
-  swapcontext(&block->start, &fiber.context);
-}
-
-inline Warp& warp_of(const Fiber& fiber) { return block->warps[fiber.place.x / kWarp]; }
-
-inline void wait(Barrier& barrier) {
-  if (++barrier.arrived >= barrier.expected) {
-    barrier.arrived = 0;
-    ++barrier.turn;
-    return;
-  }
-  Warp& warp = warp_of(*block->running);
-  ++warp.elsewhere;
-  for (const unsigned turn = barrier.turn; barrier.turn == turn;) yield();
-  --warp.elsewhere;
-}
-
-// Who has ended keeps nobody waiting.
-inline void leave(Barrier& barrier) {
-  --barrier.expected;
-  if (barrier.arrived > 0 && barrier.arrived >= barrier.expected) {
-    barrier.arrived = 0;
-    ++barrier.turn;
-  }
-}
-
-// Whether all lanes of the warp have come to the same place.
-inline bool is_whole(Warp& warp) {
-  ++warp.asking;
-  for (const unsigned turn = warp.turn; warp.turn == turn;) {
-    if (warp.asking + warp.elsewhere < warp.lanes) {
-      yield();
-    } else {
-      warp.whole = warp.asking == kWarp;
-      warp.asking = 0;
-      ++warp.turn;
-    }
-  }
-  return warp.whole;
-}
-
-inline void run_fiber() {
-  Fiber& fiber = *block->running;
-  block->entry(block->arguments);
-  fiber.done = true;
-  Warp& warp = warp_of(fiber);
-  ++warp.elsewhere;
-  leave(warp.barrier);
-  leave(block->all);
-  yield();
-}
-
-inline void run_block(Block& own, unsigned threads) {
-  constexpr std::size_t kStack = std::size_t{64} << 10U;
-  block = &own;
-  own.all = {.expected = threads};
-  own.warps.assign((threads + kWarp - 1) / kWarp, {});
-  own.fibers.resize(threads);
-  for (unsigned i = 0; i < threads; ++i) {
-    Fiber& fiber = own.fibers[i];
-    ++own.warps[i / kWarp].lanes;
-    ++own.warps[i / kWarp].barrier.expected;
-    if (!fiber.stack) fiber.stack = std::unique_ptr<char[]>(new char[kStack]);
-    fiber.place = {i, 0, 0};
-    fiber.done = fiber.begun = false;
-    getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = fiber.stack.get();
-    fiber.context.uc_stack.ss_size = kStack;
-    fiber.context.uc_link = nullptr;
-    makecontext(&fiber.context, run_fiber, 0);
-  }
-  for (bool any = true; any;) {
-    any = false;
-    for (Fiber& fiber : own.fibers) {
-      if (fiber.done) continue;
-      any = true;
-      resume(fiber);
-    }
-  }
-}
-
-struct Launch {
-  Dimensions grid, size;
-  std::uint32_t shared_bytes;
-  bool together;  // blocks wait for each other
-};
-
-inline void run_grid(const Launch& launch, void (*entry)(void**), void** arguments) {
-  const auto run = [&](Block& own, unsigned number) {
-    own.place = {number % launch.grid.x, number / launch.grid.x % launch.grid.y,
-                 number / launch.grid.x / launch.grid.y};
-    own.grid = launch.grid;
-    own.size = launch.size;
-    own.entry = entry;
-    own.arguments = arguments;
-    own.dynamic.assign(launch.shared_bytes + 1024, char(0x7f));
-    run_block(own, launch.size.x);
-  };
-  const unsigned blocks = launch.grid.x * launch.grid.y * launch.grid.z;
-  if (!launch.together) {
-    Block own;
-    for (unsigned i = 0; i < blocks; ++i) run(own, i);
-    return;
-  }
-  std::vector<std::thread> threads;
-  for (unsigned i = 0; i < blocks; ++i) {
-    threads.emplace_back([&run, i] {
-      Block own;
-      run(own, i);
-    });
-  }
-  for (std::thread& each : threads) each.join();
-}
 
 template <class... Parameters, std::size_t... kPlaces>
 void call(void (*kernel)(Parameters...), void** arguments, std::index_sequence<kPlaces...>) {
@@ -230,7 +60,7 @@ inline char* dynamic_shared() {
 template <class T>
 volatile T* watched(T* at) {
   yield();
-  std::this_thread::yield();
+  sched_yield();
   return at;
 }
 

@@ -16,25 +16,14 @@
 
 #include "backend/fake_backend.hpp"
 #include "backend/gpu_fault.hpp"
+#include "emulation/blocks.hpp"
 #include "emulation/translation.hpp"
 #include "reference/element.hpp"
 
 namespace fusecalc::testing {
 namespace {
 
-// As cuda_on_host.hpp has them.
-struct HostDimensions {
-  unsigned x = 1;
-  unsigned y = 1;
-  unsigned z = 1;
-};
-struct HostLaunch {
-  HostDimensions grid;
-  HostDimensions size;
-  std::uint32_t shared_bytes = 0;
-  bool together = false;
-};
-HostDimensions dimensions(const Extent& extent) { return {extent.x, extent.y, extent.z}; }
+host::Dimensions dimensions(const Extent& extent) { return {extent.x, extent.y, extent.z}; }
 
 Device host_device(ComputeCapability capability) {
   Device device = known_devices().front();
@@ -184,12 +173,12 @@ void HostBackend::launch(const Launch& launch) {
     };
     arguments[i] = std::visit(place, launch.arguments[i]);
   }
-  const HostLaunch given{.grid = dimensions(launch.grid),
-                         .size = dimensions(launch.block),
-                         .shared_bytes = launch.shared_bytes,
-                         .together = launch.cooperative};
+  const host::Launch given{.grid = dimensions(launch.grid),
+                           .size = dimensions(launch.block),
+                           .shared_bytes = launch.shared_bytes,
+                           .together = launch.cooperative};
   const auto run =
-      reinterpret_cast<void (*)(const HostLaunch&, void**)>(functions_.at(launch.kernel.id));
+      reinterpret_cast<void (*)(const host::Launch&, void**)>(functions_.at(launch.kernel.id));
   run(given, arguments.data());
 }
 

@@ -9,7 +9,9 @@ namespace host {
 template <std::size_t kSize>
 struct Text {
   char characters[kSize];
-  constexpr Text(const char (&text)[kSize]) { std::copy_n(text, kSize, characters); }
+  constexpr Text(const char (&text)[kSize]) {
+    for (std::size_t i = 0; i < kSize; ++i) characters[i] = text[i];
+  }
 };
 template <Text kText>
 struct Ptx {
@@ -158,7 +160,7 @@ template <>
 struct Ptx<"ld.acquire.gpu.global.u32 %0, [%1];"> {
   static void run(std::uint32_t& now, const std::uint32_t* at) {
     now = std::atomic_ref(const_cast<std::uint32_t&>(*at)).load();
-    std::this_thread::yield();
+    sched_yield();
   }
 };
 template <>
