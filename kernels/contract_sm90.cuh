@@ -14,8 +14,8 @@
 //         a, b, shape, Epilogue{...});
 //   }
 // Element: bf16 or f16; or fp8, of which neither operand lies across k, and boxes are 128 long
-// along it. kTileN: 128, 192 or 256, and where B does not lie across 96, 160, 224 or 320, too, of
-// which each step multiplies one half after the other. kCluster:
+// along it. kTileN: 64, 128, 192 or 256, and where B does not lie across 96, 160, 224 or 320, too,
+// of which each step multiplies one half after the other. kCluster:
 // 1 to 4 blocks, whose tiles lie above each other and which share B. kSideBySide: 1, 2 or 4 of such
 // columns of blocks in a cluster, which share A. kAlongM: A lies as [k][m], its lines along m.
 // Tiles have 128 rows, or 192 with MatrixOf<192> (or such WindowsA) in place of MatrixB, of 128
@@ -133,6 +133,7 @@ struct ContractSm90 {
   static_assert(!kSplits || (kTileRows == 128 && kTileN == 128), "64 rows for each warpgroup");
   static constexpr int kStages = kTileRows != 128 || kTileN == 192               ? 5
                                  : kSplits                                       ? (kAlongN ? 3 : 4)
+                                 : kTileN < 96                                   ? 8
                                  : kTileN < 192                                  ? 6
                                  : kTileN > 256 && Epilogue::Columns::kParts > 0 ? 3
                                                                                  : 4;

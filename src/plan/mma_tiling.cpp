@@ -145,14 +145,14 @@ MmaTiling mma_tiling(const ProductShape& product, const MmaOperands& operands,
 bool beats_wgmma(const ProductShape& product, const MmaOperands& operands, const Device& device,
                  bool reading) {
   // Both are no better known than that.
-  constexpr double kClearly = 0.85;
+  const double clearly = operands.kind == MmaKind::kExact ? 0.85 : 0.95;
   const double cycles =
       product_cycles(in_halves(product, operands.bytes, operands.kind == MmaKind::kExact),
                      std::max(1U, device.multiprocessors), reading);
   const MmaTiling tiling = mma_tiling(product, operands, device);
   // Of 32-bit floats wgmma's are wide tiles alone.
   const bool narrower = tiling.tile.split > 1 || operands.kind == MmaKind::kExact;
-  return narrower && tiling.cycles < cycles * kClearly;
+  return narrower && tiling.cycles < cycles * clearly;
 }
 
 // Read once from memory, and written, in part to the L2 alone.

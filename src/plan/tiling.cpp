@@ -12,14 +12,16 @@ namespace {
 
 constexpr std::uint64_t kLowRows = 64;
 constexpr std::uint64_t kExactColumns = 128;
-constexpr std::uint64_t kMostAtOnce = 256;  // columns that a wgmma multiplies, or a box has lines
+constexpr std::uint64_t kNarrowColumns = 64;  // of tiles where wider ones would be few
+constexpr std::uint64_t kMostAtOnce = 256;    // columns that a wgmma multiplies, or a box has lines
 
 constexpr std::array kTileWidths = {
     TileWidth{96, 6, 4.56, 570},        TileWidth{128, 6, 4, 90},
     TileWidth{160, 6, 4, 470},          TileWidth{192, 5, 4, 980},
     TileWidth{224, 4, 4, 1400},         TileWidth{256, 4, 4, 1200},
     TileWidth{320, 4, 4, 3190},         TileWidth{128, 5, 6, 980, 192},
-    TileWidth{128, 5, 2, 90, kLowRows}, TileWidth{256, 5, 2, 90, kLowRows}};
+    TileWidth{128, 5, 2, 90, kLowRows}, TileWidth{256, 5, 2, 90, kLowRows},
+    TileWidth{kNarrowColumns, 8, 4, 90}};
 constexpr const TileWidth& kNarrowMade = kTileWidths[1];
 constexpr const TileWidth& kWideMade = kTileWidths[5];
 
@@ -65,16 +67,23 @@ std::uint64_t ProductTiling::at_once(std::uint64_t multiprocessors) const {
   return std::max<std::uint64_t>(1, filled / blocks());
 }
 
-// All blocks share what the L2 gives, and none gets more than a multiprocessor takes.
+// All blocks share what the L2 gives, and none gets more than a multiprocessor takes. Narrow tiles,
+// which all begin at once, read the same rows of A at about the same time: the L2 gives more then,
+// and to share these rows with one other block is no gain.
 double fetch_cycles(const ProductShape& product, const ProductTiling& tiling,
                     std::uint64_t multiprocessors) {
-  constexpr double kMost = 64;          // bytes a cycle, of a multiprocessor
+  constexpr double kMost = 80;          // bytes a cycle, of a multiprocessor
   constexpr double kEach = 43;          // that it gets if all work
+  constexpr double kEachAtOnce = 58;    // with narrow tiles
   constexpr double kStraddling = 0.83;  // of that
-  const auto bytes = static_cast<double>(tiling.lines() * kBoxBytes);
+  const bool narrow = tiling.width.columns == kNarrowColumns;
+  const bool alone = narrow && tiling.beside == 2;
+  const std::uint64_t lines =
+      alone ? tiling.width.rows + tiling.width.columns / tiling.above : tiling.lines();
+  const auto bytes = static_cast<double>(lines * kBoxBytes);
   const auto blocks = static_cast<double>(
       std::min(tiling.at_once(multiprocessors), tiling.clusters(product)) * tiling.blocks());
-  const double each = product.straddles() ? kEach * kStraddling : kEach;
+  const double each = (narrow ? kEachAtOnce : kEach) * (product.straddles() ? kStraddling : 1);
   return std::max(bytes / kMost, bytes * blocks / (each * static_cast<double>(multiprocessors)));
 }
 
@@ -134,8 +143,10 @@ std::vector<ProductTiling> product_tilings(const ProductShape& product,
       if (tiling.blocks() > std::min<std::uint64_t>(row_tiles, 2) && 2 * tiles < multiprocessors) {
         continue;
       }
-      // The epilogue of high tiles is not hidden.
-      if (width.high() && tiling.rounds(product, multiprocessors) > 1) continue;
+      // The epilogue of high tiles is not hidden, and narrow ones fetch more for what they
+      // multiply.
+      const bool once = width.high() || width.columns == kNarrowColumns;
+      if (once && tiling.rounds(product, multiprocessors) > 1) continue;
       const TileWork work{.reads = reading ? 1.0 : 0.0};
       timed.emplace_back(tiling_cycles(product, tiling, multiprocessors, work), tiling);
     }

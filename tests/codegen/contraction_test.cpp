@@ -361,7 +361,7 @@ TEST_CASE("tiles have the same columns of two halves that an epilogue takes") {
   };
   const OpGraph few = graph("64", "512", "256");
   const GeneratedKernel fused = made(few);
-  CHECK(contains(fused, "ContractSm90<bf16, 128, 1, false, LinesOfB::kInOrder, Epilogue>"));
+  CHECK(contains(fused, "ContractSm90<bf16, 64, 1, false, LinesOfB::kInOrder, Epilogue"));
   CHECK(contains(fused, "kPairs = true;"));
   CHECK(contains(fused, "Contract::run(a, Contract::MapsOfB{{&b, &b2}}, kShape,"));
   CHECK(contains(fused, "kShape = {64, 512, 256,"));
@@ -407,7 +407,7 @@ TEST_CASE("tiles have the same columns of two linear layers that an epilogue com
   };
   const OpGraph few = graph("65", "256", "128");
   const GeneratedKernel fused = made(few);
-  CHECK(contains(fused, "ContractSm90<bf16, 128, 1, false, LinesOfB::kInOrder, Epilogue>"));
+  CHECK(contains(fused, "ContractSm90<bf16, 64, 1, false, LinesOfB::kInOrder, Epilogue"));
   CHECK(contains(fused, "Contract::run(a, Contract::MapsOfB{{&b, &b2}}, kShape,"));
   CHECK(contains(fused, "kShape = {65, 512, 128,"));
   CHECK(contains(fused, "u[j] + "));
@@ -419,7 +419,7 @@ TEST_CASE("tiles have the same columns of two linear layers that an epilogue com
     CHECK(fused.maps[half].extents == std::array<std::uint64_t, 4>{128, 2, 32, 4});
     CHECK(fused.maps[half].offset == 0);
   }
-  CHECK(fused.blocks == 4);
+  CHECK(fused.blocks == 8);
   CHECK(!fused.library);
   CHECK(
       contains(made(few, {8, 0}),
@@ -447,14 +447,14 @@ TEST_CASE("tiles of linear layers of one input follow each other, with an epilog
   };
   const OpGraph even = graph("136");
   const GeneratedKernel fused = made(even);
-  CHECK(contains(fused, "ContractSm90<bf16, 128, 1, false, LinesOfB::kInOrder, Epilogue>"));
+  CHECK(contains(fused, "ContractSm90<bf16, 64, 1, false, LinesOfB::kInOrder, Epilogue>"));
   CHECK(contains(fused,
                  "typedef SideBySide<Epilogue0, 304, SideBySide<Epilogue1, 40, "
                  "SideBySide<Epilogue2, 136>>> Epilogue;"));
   CHECK(contains(fused, "Contract::run(a, Contract::MapsOfB{{&b, &b2, &b3}}, kShape,"));
-  // Three, one and two tiles of 128.
-  CHECK(contains(fused, "kShape = {65, 768, 128,"));
-  CHECK(fused.blocks == 6);
+  // Five, one and three tiles of 64.
+  CHECK(contains(fused, "kShape = {65, 576, 128,"));
+  CHECK(fused.blocks == 9);
   REQUIRE(fused.maps.size() == 4);
   constexpr std::array<std::uint64_t, 3> kColumns = {304, 40, 136};
   constexpr std::array<std::string_view, 3> kNames = {"q", "k", "v"};

@@ -123,15 +123,31 @@ TEST_CASE("kernels for a short k and tiles are ways to run one product") {
   CHECK(std::ranges::count(longer, longer[0]) == 1);
 }
 
+TEST_CASE("products with few tiles have narrow ones, where all of these run at once") {
+  const auto tiled = [](const char* m, const char* n, const std::string& columns) {
+    return around_product(m, n, "4096", kRelu)
+        .schedule.starts_with("wgmma, tiles of 128 x " + columns);
+  };
+  // Two rows of 66 tiles of 64 columns, as many as multiprocessors, and of 67.
+  CHECK(tiled("256", "4224", "64"));
+  CHECK(!tiled("256", "4288", "64"));
+  // 84 tiles, four of which share the rows of A, and 42 of 128.
+  CHECK(contains(around_product("112", "5376", "6784", kRelu),
+                 "ContractSm90<bf16, 64, 1, false, LinesOfB::kInOrder, Epilogue, MatrixB, "
+                 "NoPrologue, 4>"));
+  // Sums of 32-bit floats are added beside tiles of 128 alone.
+  CHECK(contains(around_product("512", "2048", "4096", kRelu, "f32"), "ContractSm90<f32, 128, "));
+}
+
 TEST_CASE("tf32 goes to wgmma where its lines run along k and fill tiles") {
   const GeneratedKernel many = around_product("2048", "4096", "2048", kRelu, "tf32");
   CHECK(contains(many, "ContractSm90<f32, 256, 2, false, LinesOfB::kInOrder, Epilogue>"));
   CHECK(many.maps[0].dtype == DType::kTf32);
   CHECK(many.maps[0].box == std::array<std::uint32_t, 4>{32, 128, 1, 1});
-  // 2 x 8 tiles of 128 x 128 and 128 steps of 547 cycles: 71k; 4 x 16 of 64 x 64, by four blocks
-  // each, of which a multiprocessor runs two, take 64 of 350 + 230 and 6.2k: 43k.
-  const GeneratedKernel few = around_product("256", "1024", "4096", kRelu, "tf32");
-  CHECK(contains(few, "ContractSm80<f32, f32, MmaTile<64, 64, 32, 2, 128, 4, 2, 4>"));
+  // 2 x 8 tiles of 128 x 64 and 128 steps of 297 cycles: 42k; 4 x 8 of 64 x 64, by eight blocks
+  // each, of which a multiprocessor runs two, take 32 of 350 + 230 and 8.2k: 27k.
+  const GeneratedKernel few = around_product("256", "512", "4096", kRelu, "tf32");
+  CHECK(contains(few, "ContractSm80<f32, f32, MmaTile<64, 64, 32, 2, 128, 4, 2, 8>"));
   CHECK_FALSE(many.packing);
   // Lines at multiples of four bytes are not what the copy engine takes.
   CHECK(around_product("2048", "4096", "2047", kRelu, "tf32").packing);

@@ -21,6 +21,7 @@
 #include "planner/plans.hpp"
 #include "support/devices.hpp"
 #include "support/plans.hpp"
+#include "support/sanitizers.hpp"
 
 namespace fusecalc::testing {
 namespace {

@@ -254,6 +254,7 @@ TEST_CASE("contractions for sm_90a compile and keep their accumulators in regist
       {kPointwise, "bf16, 160, 2, false, LinesOfB::kInOrder"},
       {kPointwise, "bf16, 256, 2, false, LinesOfB::kInOrder"},
       {kPointwise, "f16, 128, 1, true, LinesOfB::kAcross"},
+      {kColumnMax, "bf16, 64, 2, false, LinesOfB::kAlong"},
       {kColumnMax, "bf16, 128, 2, false, LinesOfB::kAlong"},
       {kColumnMax, "bf16, 160, 2, false, LinesOfB::kInOrder"},
       {kRowLogSumExp, "bf16, 160, 1, false, LinesOfB::kAlong"},

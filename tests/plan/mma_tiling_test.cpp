@@ -77,7 +77,7 @@ TEST_CASE("operands of products by mma have tiles of their own") {
 }
 
 TEST_CASE("blocks that share k beat tiles of wgmma where these are few") {
-  // 2 x 11 tiles of 128 x 96, 128 steps of 499 cycles, against 64 of 64 x 64 with four blocks each.
+  // 2 x 16 tiles of 128 x 64, 128 steps of 297 cycles, against 64 of 64 x 64 with four blocks each.
   CHECK(beats_wgmma({.m = 256, .n = 1024, .k = 8192}, {}, h100(), false));
   CHECK_FALSE(beats_wgmma({.m = 2048, .n = 4096, .k = 4096}, {}, h100(), false));
   // No k is shared of so many tiles.
