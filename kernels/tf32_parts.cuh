@@ -13,7 +13,8 @@ __device__ __forceinline__ u32 chunk_at(int line, int chunk) {
 }
 
 // Writes the rest of each float of a tile to the same place of another, by kThreads threads. Loads
-// come before stores: the compiler does not know that they are of other places.
+// come before stores: the compiler does not know that they are of other places. kUnrolled rounds at
+// once: as many as its caller has registers for.
 template <int kThreads, u32 kBytes, int kUnrolled>
 __device__ __forceinline__ void write_rests(const u8* tile, u8* rests, int thread) {
   constexpr int kAtOnce = 4;

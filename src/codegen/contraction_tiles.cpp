@@ -146,17 +146,19 @@ std::uint64_t ContractionWriter::sm90_blocks(const ProductTiling& tiling,
   return blocks * std::min(at_once, tiling.clusters(size));
 }
 
-std::string ContractionWriter::sm90_more(const ProductTiling& tiling,
+std::string ContractionWriter::sm90_more(const std::string& source, std::uint64_t beside,
                                          const ProductShape& size) const {
-  const bool scaled = size.scaled_columns > 0;
-  const bool of_steps = scaled || size.exact;
+  const std::string_view sums = size.exact                ? ", ExactSums"
+                                : size.scaled_columns > 0 ? ", Scales"
+                                                          : "";
   const bool grouped = product_.groups > 0;
-  if (tiling.beside == 1 && tiling.width.rows == kTileRows && !grouped && !of_steps) return "";
-  return fmt::format(", {}, NoPrologue, {}", matrix_source(tiling.width), tiling.beside) +
-         (!grouped && of_steps ? ", NoGroups" : groups_type("")) +
-         (size.exact ? ", ExactSums"
-          : scaled   ? ", Scales"
-                     : "");
+  if (source == "MatrixB" && beside == 1 && !grouped && sums.empty()) return "";
+  return fmt::format(", {}, NoPrologue, {}{}{}", source, beside,
+                     grouped || sums.empty() ? groups_type("") : ", NoGroups", sums);
+}
+
+std::string ContractionWriter::sums_text(const ProductShape& size) const {
+  return size.exact ? blocks({"tf32_parts", "exact_steps"}) : scales_text();
 }
 
 void ContractionWriter::write_sm90() {
@@ -199,12 +201,12 @@ void ContractionWriter::write_sm90() {
   const KernelFacts facts = sm90_facts(tiling, size);
   result_.source.architecture_bound = true;
   result_.source.text +=
-      groups_text() + blocks({"hopper", "stages", "rounds", "contract_sm90"}) +
-      (size.exact ? blocks({"mma", "tf32_parts", "exact_steps"}) : scales_text()) +
-      epilogue_text() + shape(tiling.group(size)) +
+      groups_text() + (size.exact ? blocks({"mma"}) : "") +
+      blocks({"hopper", "stages", "rounds", "contract_sm90"}) + sums_text(size) + epilogue_text() +
+      shape(tiling.group(size)) +
       mapped_entry(fmt::format("ContractSm90<{}, {}, {}, {}, {}", stored_type(operand_type()),
                                tile_n, tiling.above, product_.a.across, lines_of_b(in_order)),
-                   facts, ", 1", sm90_more(tiling, size));
+                   facts, ", 1", sm90_more(matrix_source(tiling.width), tiling.beside, size));
   facts.launch(result_);
   result_.blocks = sm90_blocks(tiling, size);
   result_.schedule = fmt::format("wgmma, tiles of {} x {}", tiling.width.rows, tile_n);

@@ -241,12 +241,7 @@ void ContractionWriter::write_convolution_rows(const Convolution& convolution,
 
 std::string ContractionWriter::gathering_blocks() const {
   return blocks({"mma", "hopper", "stages", "rounds", "contract_sm90"}) +
-         (operand_type() == DType::kF32 ? blocks({"tf32_parts", "exact_steps"}) : "") +
-         blocks({"convolve_sm90"});
-}
-
-std::string_view ContractionWriter::exact_sums() const {
-  return operand_type() == DType::kF32 ? ", NoGroups, ExactSums" : "";
+         sums_text(in_halves(product_.shape(), operand_type())) + blocks({"convolve_sm90"});
 }
 
 // And how it is launched.
@@ -257,8 +252,7 @@ std::string ContractionWriter::row_entry(const ProductTiling& tiling, const std:
       shape(tiling.group(size)) +
       mapped_entry(fmt::format("ContractSm90<{}, {}, {}, 0, LinesOfB::kInOrder",
                                stored_type(operand_type()), tiling.width.columns, tiling.above),
-                   facts, ", 1",
-                   fmt::format(", {}, NoPrologue, {}{}", pixels, tiling.beside, exact_sums()));
+                   facts, ", 1", sm90_more(pixels, tiling.beside, size));
   facts.launch(result_);
   result_.blocks = sm90_blocks(tiling, size);
   result_.schedule = fmt::format("wgmma over {}, tiles of {} x {}",
@@ -316,9 +310,7 @@ std::string ContractionWriter::window_entry(const WindowTiles& tiles, const std:
       shape(units) +
       mapped_entry(fmt::format("ContractSm90<{}, {}, {}, 0, LinesOfB::kAlong",
                                stored_type(operand_type()), tiles.columns, tiles.cluster),
-                   facts, ", 1",
-                   size.exact ? fmt::format(", {}, NoPrologue, 1{}", windows, exact_sums())
-                              : ", " + windows);
+                   facts, ", 1", sm90_more(windows, 1, size));
   facts.launch(result_);
   result_.blocks = tiles.cluster * std::min(std::max<std::uint64_t>(1, running), clusters);
   result_.schedule = fmt::format("wgmma over windows, tiles of {} x {}", tiles.rows, tiles.columns);

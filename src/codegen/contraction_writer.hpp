@@ -101,8 +101,12 @@ class ContractionWriter {
   // Of contract_sm90: what it is, how it fetches B, and on how many blocks it runs.
   KernelFacts sm90_facts(const ProductTiling& tiling, const ProductShape& size) const;
   static std::string matrix_source(const TileWidth& width);
-  // What follows the epilogue among its arguments.
-  std::string sm90_more(const ProductTiling& tiling, const ProductShape& size) const;
+  // What follows the epilogue among its arguments: nothing, if all are the usual ones. `source` is
+  // where B's lines come from, `beside` how many blocks share A.
+  std::string sm90_more(const std::string& source, std::uint64_t beside,
+                        const ProductShape& size) const;
+  // How a step's sums are added, where not in place.
+  std::string sums_text(const ProductShape& size) const;
   std::string_view lines_of_b(bool in_order) const;
   std::uint64_t sm90_blocks(const ProductTiling& tiling, const ProductShape& size) const;
   void write_sm90();
@@ -175,8 +179,6 @@ class ContractionWriter {
                               std::uint64_t split);
   std::uint64_t reserve_windows(const Convolution& convolution, bool taken);
   std::string gathering_blocks() const;
-  // What follows the blocks side by side of contract_sm90's parameters.
-  std::string_view exact_sums() const;
   std::string row_entry(const ProductTiling& tiling, const std::string& pixels);
   // Tiles whose rows are pixels: small ones, or else wide ones of contract_sm90.
   struct RowTiles {
