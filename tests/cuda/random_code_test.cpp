@@ -30,8 +30,9 @@ std::size_t lists_of_a_share() {
 }
 
 void check_share(std::size_t share) {
+  KernelChecks checks(kArchitectures[0]);
   for (const Architecture& architecture : kArchitectures) {
-    KernelChecks checks(architecture);
+    checks.turn_to(architecture);
     for (std::size_t i = 0; i < lists_of_a_share(); ++i) {
       const std::uint64_t seed = i * kSplits + share;
       CAPTURE(seed);
@@ -46,7 +47,7 @@ void check_share(std::size_t share) {
         }
       }
     }
-    MESSAGE(std::string(architecture.name), ": ", checks.compiled(), " kernels, ",
+    MESSAGE("with ", std::string(architecture.name), ": ", checks.compiled(), " kernels, ",
             checks.left_out(), " left out");
     CHECK(checks.compiled() > lists_of_a_share());
   }
@@ -86,8 +87,9 @@ TEST_CASE("kernels that compute ops of other kernels again compile") {
   CHECK(checks.compiled() > plans);
 }
 
+// Of the newer ones, texts of one op are those of sm_80.
 TEST_CASE("each op alone compiles, and each type") {
-  for (const Architecture& architecture : kArchitectures) {
+  for (const Architecture& architecture : {kArchitectures[0], kArchitectures[1]}) {
     KernelChecks checks(architecture);
     std::set<std::string_view> ops;
     std::set<DType> types;
@@ -185,7 +187,7 @@ TEST_CASE("a reduction over one element after a contraction is not generated") {
 }
 
 TEST_CASE("bugs that random lists found stay fixed") {
-  for (const Architecture& architecture : kArchitectures) {
+  for (const Architecture& architecture : {kArchitectures[0], kArchitectures[1]}) {
     KernelChecks checks(architecture);
     for (const char* text : kOnceBroken) {
       CAPTURE(std::string(text));
