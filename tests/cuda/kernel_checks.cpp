@@ -33,7 +33,7 @@ constexpr std::array kKnownSpills = {
     KnownSpills{"pixels, tiles of 128 x 320", 192, "the same"},
     KnownSpills{"3 x 1 in clusters", 384, "what the warps park that copy shares of a third"},
     KnownSpills{"wgmma, tiles of 128 x 64", 384,
-                "places of three products' results whose heads lie apart, of both strips"},
+                "epilogues of three products; as fast as predicted, but why is not known"},
     KnownSpills{"mma, tiles", 256,
                 "f32 operands that lie across k are read in words, beside 128 sums a thread"},
     KnownSpills{
