@@ -534,7 +534,7 @@ TEST_CASE("few rows spread over all multiprocessors, by columns and by parts of 
   const GeneratedKernel two = product_with_relu("1", "4096", "4096");
   CHECK(contains(two, "ContractSkinnySm90<bf16, 16, 2, false, Epilogue>"));
   CHECK(two.blocks == 128);
-  const GeneratedKernel eight = product_with_relu("64", "1024", "4096");
+  const GeneratedKernel eight = product_with_relu("64", "1024", "8192");
   CHECK(contains(eight, "ContractSkinnySm90<bf16, 64, 8, false, Epilogue>"));
   CHECK(eight.shared_bytes == 3 * (2 * 128 * 128 + 16));
   CHECK(eight.blocks == 128);
