@@ -196,9 +196,9 @@ std::uint64_t ProductTiling::group(const ProductShape& product) const {
       kResidentOfA / std::max<std::uint64_t>(1, rows() * product.k * kBytes), 8, 64);
 }
 
-// Two blocks fit on a multiprocessor, and one alone does not fill its share of the memory's
-// bandwidth: k is in parts where blocks are few, and halved, if it is long, where all still run at
-// once or where few would run alone at the end. Measured for 1 to 64 rows and 16 to 2004 tiles.
+// Two blocks fit on a multiprocessor. k is in parts where blocks are few, and halved, if it is
+// long, where all still run at once or where few would run alone at the end: within 2 % of the
+// fastest on the H200 for 1 to 64 rows, 16 to 2004 tiles and 2,048 to 28,672 of k.
 std::uint64_t skinny_split(const ProductShape& product, std::uint64_t multiprocessors) {
   constexpr std::uint64_t kLong = 4096;
   const std::uint64_t at_once = 2 * multiprocessors;
